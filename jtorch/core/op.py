@@ -297,6 +297,10 @@ class Evaluator:
         """Whether ``array`` stands for another one at each later call, so that a copy of it is an op."""
         return False
 
+    def lends(self, array: Any) -> bool:
+        """Whether ``array`` is an argument of a compiled function that is being recorded."""
+        return False
+
     def backward(self, node: Any, xp: Any, g: Any) -> Any:
         """The gradients of a node of the tape, on raw values."""
         return node.backward(xp, g)

@@ -33,17 +33,27 @@ def composed(data: Any, dtype: Any = None) -> Tensor | None:
     if isinstance(data, np.ndarray) and op_module.CONTEXT.get().evaluator.follows(data):
         return wrap(data).to(dtype=dtype, copy=True)
     leaves = _leaves(data)
-    if not any(isinstance(leaf, Tensor) or hasattr(leaf, "as_runtime_scalar") for leaf in leaves):
+    if not any(map(_changes, leaves)):
         return None
     kinds = {_dtype_of(leaf) for leaf in leaves}
     target = dt.to_numpy(dtype) or dt.of(dt.promote((kind, 1) for kind in kinds)).numpy
     if target.kind in "iu" and not all(np.can_cast(kind, target) for kind in kinds):
         if any(hasattr(leaf, "dtype") for leaf in leaves):
+            for leaf in leaves:
+                if isinstance(leaf, np.ndarray) and _changes(leaf):
+                    op_module.CONTEXT.get().evaluator.concrete(leaf, "a cast that may not fit")
             return None
         numbers = [leaf for leaf in leaves if hasattr(leaf, "as_runtime_scalar")]
         if not all(fits(number, target) for number in numbers):
             raise RuntimeError(f"value cannot be converted to type {target.name} without overflow")
     return _stacked(data, target)
+
+
+def _changes(leaf: Any) -> bool:
+    """Whether it is another one at a later call."""
+    if isinstance(leaf, np.ndarray):
+        return op_module.CONTEXT.get().evaluator.lends(leaf)
+    return isinstance(leaf, Tensor) or hasattr(leaf, "as_runtime_scalar")
 
 
 def _leaves(data: Any) -> list[Any]:
@@ -70,6 +80,8 @@ def _stacked(part: Any, target: np.dtype) -> Tensor:
         if not made:
             return wrap(op_module.CONTEXT.get().evaluator.new(np.zeros(0, target)))
         return APPLY["cat"](*(APPLY["unsqueeze"](t, axes=(0,)) for t in made), axis=0)
+    if isinstance(part, np.ndarray) and _changes(part):
+        part = wrap(part)
     if isinstance(part, Tensor):
         part = part.detach()
         return APPLY["clone"](part) if part._data.dtype == target else APPLY["cast"](part, dtype=target)

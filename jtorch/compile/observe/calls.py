@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from jtorch.compile.observe.attributes import (
     TRUTH,
     find,
@@ -262,7 +264,7 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
         if callee.__name__ in _SHARING:
             args = [a for a in args if kind_of(type(a)) is not Kind.ARRAY]
         elif callee.__name__ == "tensor":  # which copies, and of an argument each call anew
-            args = [a for a in args if id(a) not in observer.places]
+            args = [_without_arrays(observer, a) for a in args if id(a) not in observer.places]
         if args and _is_method_of_module(callee, args[0]):
             observer.relied.open(args[0])
             args = args[1:]
@@ -298,6 +300,13 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     _hand_over(observer, stop.frame, args, hashes=True)
     if callee.__name__ in _FRESH:
         stop.pending = observer.made
+
+
+def _without_arrays(observer: Observer, value: Any) -> Any:
+    """A list that the function has made, without the arrays in it that are arguments."""
+    if type(value) not in (list, tuple) or id(value) in observer.outside:
+        return value
+    return [_without_arrays(observer, part) for part in value if id(part) not in observer.places]
 
 
 def _see_changed(observer: Observer, frame: types.FrameType, container: Any) -> None:
@@ -434,8 +443,11 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
             see_hashed(observer, stop.frame, *args)
         elif name in _COMPARING and rest:
             see_search(observer, stop.frame, owner, rest[0])
-        shallow = kind is Kind.CONTAINER and name in _SHALLOW
-        _hand_over(observer, stop.frame, rest if shallow or kind in (Kind.PLAIN, Kind.VALUE) else args)
+        if kind is Kind.CONTAINER and name in _SHALLOW:  # which keeps an array as it is
+            args = [a for a in rest if type(a) is not np.ndarray or id(a) not in observer.places]
+        elif kind in (Kind.PLAIN, Kind.VALUE):
+            args = rest
+        _hand_over(observer, stop.frame, args)
     elif name in _TELLING:
         if type(owner) in (list, deque) and len(rest) == 1:
             observer.append(stop.frame, owner, rest[0])

@@ -62,9 +62,12 @@ class Draw:
     @property
     def identity(self) -> tuple[Any, ...]:
         """Equal for draws that give the same from equal states."""
-        values = (*self.args, *(value for _, value in self.named))
         names = tuple(name for name, _ in self.named)
-        return "draw", id(self.generator), self.name, tuple(map(_identity, values)), names
+        return "draw", id(self.generator), self.name, tuple(map(_identity, self.values())), names
+
+    def values(self) -> list[Any]:
+        """The arguments, those by name at last; a list or deque is one from outside."""
+        return [*self.args, *(value for _, value in self.named)]
 
     def label(self) -> str:
         """How messages name it."""

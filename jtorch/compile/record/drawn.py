@@ -7,6 +7,7 @@ generators are as they were. Each call of the plan draws at its beginning (``put
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,9 +21,9 @@ from jtorch.compile.observe.scalar import Digits
 from jtorch.compile.record.arguments import Arguments
 from jtorch.compile.record.inputs import LARGEST, LeafPlace, ScalarInput, of
 from jtorch.compile.record.opened import LEAF, Opened, lend_some, open_up
-from jtorch.compile.record.shared_memory import owner
+from jtorch.compile.record.shared_memory import FOREIGN, owner
 from jtorch.core.errors import CompileError, Restart
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, wrap
 
 
 class Drawn:
@@ -34,6 +35,7 @@ class Drawn:
         self.first = len(arguments.leaves)
         self.draws: list[Opened] = []
         self._positions = Positions()
+        self._owners: dict[int, Any] = {}  # of the memory of what was drawn
 
     def draw(self, draw: Draw, meet: Callable[[Any], Any]) -> Any:
         """What the function finds for a draw, of which ``meet`` is told the arrays; MISSING where no call
@@ -45,9 +47,13 @@ class Drawn:
             return MISSING
         self._positions.keep(draw.generator)
         found = open_up(draw.find())
-        if found is None or not all(map(self._may_be_argument, found[1])):
+        if found is None:
             return MISSING
         form, leaves, _ = found
+        known = {id(owner(e.array)) for e in tracer.arrays.values()} - self._owners.keys()
+        leaves = [self._apart(leaf) for leaf in leaves if self._may_be_argument(leaf, known)]
+        if len(leaves) != len(found[1]):
+            return MISSING
         opened = Opened(draw, len(self.arguments.leaves), form, len(leaves))
         for value in self.arguments.add(lend_some(leaves), opened.start, decide=form == LEAF):
             if type(value) is np.ndarray:
@@ -60,27 +66,48 @@ class Drawn:
         as numbers it would be recorded for each, so this function's calls draw eagerly."""
         self.known.draws_by_sizes = True
 
-    def _may_be_argument(self, leaf: Any) -> bool:
+    def _apart(self, leaf: Any) -> Any:
+        """A leaf of memory of its own: what has been drawn twice now is not at another call."""
+        if not isinstance(leaf, (Tensor, np.ndarray)):
+            return leaf
+        array = leaf._data if isinstance(leaf, Tensor) else leaf
+        if id(owner(array)) in self._owners:
+            array = array.copy()
+            leaf = wrap(array) if isinstance(leaf, Tensor) else array
+        self._owners[id(owner(array))] = owner(array)
+        return leaf
+
+    def _may_be_argument(self, leaf: Any, known: set[int]) -> bool:
         if leaf.__class__ is int:
             return abs(leaf) <= LARGEST
         if leaf.__class__ is float:
             return True
+        is_plain = type(leaf) is np.ndarray or (type(leaf) is Tensor and not leaf._requires_grad)
         array = leaf._data if isinstance(leaf, Tensor) else leaf
-        if type(array) is not np.ndarray or array.dtype.kind not in "fiub":
+        if not is_plain or type(array) is not np.ndarray or array.dtype.kind not in "fiub":
             return False
-        return id(owner(array)) not in {id(owner(e.array)) for e in self.tracer.arrays.values()}
+        return owner(array) is not FOREIGN and id(owner(array)) not in known
 
     def check_unread(self, position: int) -> None:
         """Raise CompileError where NumPy reads the elements of an array that was drawn."""
         self._check(position, "and NumPy reads the elements that it gives")
+
+    def _is_fresh(self, position: int) -> bool:
+        """Whether what is there was made by the draw."""
+        found = [e.place for e in self.draws if e.start <= position < e.start + e.n]
+        return not any(type(value) in (list, deque) for draw in found for value in draw.values())
 
     def _check(self, position: int, why: str) -> None:
         for each in self.draws:
             if each.start <= position < each.start + each.n:
                 raise self.error(each.place, why)
 
-    def check(self) -> None:
-        """Raise CompileError where the recording rests on the digits of a number that was drawn."""
+    def check(self, written: Iterable[Any]) -> None:
+        """Raise CompileError where the recording rests on the digits of a number that was drawn, or is about
+        an array that is ``written`` and was drawn out of a container: it may have been drawn twice."""
+        for entry in written:
+            if entry.argument is not None and not self._is_fresh(entry.argument):
+                self._check(entry.argument, "and writes to what that gives")
         for entry in of(ScalarInput, self.tracer.inputs):
             position = -1 if entry.argument is None else entry.argument
             if any(asked.test is operator.eq and asked.outcome for asked in entry.guards):

@@ -180,8 +180,11 @@ class Memory(Evaluator):
 
     def follows(self, array: np.ndarray) -> bool:
         """An argument, or an array from outside: what the function made itself is as it was, each time."""
-        lent = any(lent is array for lent in self.lent)
-        return lent or (self.observer is not None and self.observer.is_outside(array))
+        return self.lends(array) or (self.observer is not None and self.observer.is_outside(array))
+
+    def lends(self, array: np.ndarray) -> bool:
+        """Whether it is an argument."""
+        return any(lent is array for lent in self.lent)
 
     def read(self, sym: Any) -> Atom:
         """The variable that holds the value of ``sym`` now."""

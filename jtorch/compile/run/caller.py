@@ -198,7 +198,7 @@ class _Caller(Visitor[str]):
             if isinstance(leaf, Tensor):
                 self._tensor_guard(k, leaf)
                 same = first.setdefault(id(leaf._data), k)
-                if same != k:
+                if same != k and k < self.first_drawn:  # what is drawn may be anything
                     one = "is" if leaf is self.leaves[same] else "is not"
                     self.miss_unless(About.MEMORY, f"d{k} is d{same} and a{k} {one} a{same}")
             elif leaf.__class__ is float:
@@ -363,7 +363,8 @@ class _Caller(Visitor[str]):
         for w in written:
             self.miss_unless(About.MEMORY, f"d{w}.flags.writeable")
             for k in tensors:
-                if k != w and self.leaves[k]._data is not self.leaves[w]._data:
+                is_another = self.leaves[k]._data is not self.leaves[w]._data
+                if k != w and (is_another or k >= self.first_drawn):
                     self.names["near"], self.names["overlap"] = np.may_share_memory, overlap
                     self.miss_unless(About.MEMORY, f"not near(d{k}, d{w}) or not overlap(d{k}, d{w})")
 

@@ -27,7 +27,7 @@ CASES = {
     "a length": (lambda s, x, n: x[:n], 6),
     "a range": (lambda s, x, n: sum(x for _ in range(n)), 6),
     "a key": (lambda s, x, n: x * s.table[n], 6),
-    "an index": (lambda s, x, n: x[n], 6),
+    "an index": (lambda s, x, n: x[n], 0),
     "a text": (lambda s, x, n: s.kept.append(f"step {n}") or x, 6),
     "float()": (lambda s, x, n: s.kept.append(float(n)) or x, 6),
     "bits": (lambda s, x, n: x * (n << 1) + (n & 1) + (~n) + (1 << n), 6),

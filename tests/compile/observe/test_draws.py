@@ -345,6 +345,101 @@ def test_a_replay_buffer():
     assert len(compiled[0].retraces) == 0
 
 
+class Arrays(Memory):
+    """As in minimalRL: arrays and numbers in tuples."""
+
+    def put(self, k):
+        self.buffer.append((np.full(2, k, np.float32), k % 3, float(k) / 2))
+
+    def sample(self, n):
+        s_lst, a_lst, r_lst = [], [], []
+        for s, a, r in random.sample(self.buffer, n):
+            s_lst.append(s)
+            a_lst.append([a])
+            r_lst.append([r])
+        return jtorch.tensor(s_lst, dtype=jtorch.float32), jtorch.tensor(a_lst), jtorch.tensor(r_lst)
+
+
+@pytest.mark.parametrize("kind", [Memory, Arrays])
+def test_what_is_drawn_twice(kind):
+    """Samples of a call that have elements in common, and others that have none."""
+
+    def run(wrap):
+        memory = kind()
+        for k in range(6):
+            memory.put(k)
+        step = wrap(lambda scale: [[part * scale for part in memory.sample(3)] for _ in range(3)])
+        states()
+        found = []
+        for k in range(8):
+            found.append(plain(step(2)))
+            memory.put(k)
+        return found, str(random.getstate())
+
+    compiled = []
+
+    def kept(function):
+        compiled.append(jtorch.compile(function, fullgraph=True))
+        return compiled[0]
+
+    assert run(kept) == run(lambda f: f)
+    assert len(compiled[0].retraces) == 0
+
+
+def test_what_is_drawn_out_of_a_container_and_written():
+    def run(wrap):
+        pool = [jtorch.ones(2), jtorch.zeros(2)]
+        step = wrap(lambda x: x * random.choice(pool).add_(1) * random.choice(pool).mul_(2))
+        states()
+        found = [step(jtorch.ones(2)).tolist() for _ in range(6)]
+        return found, [p.tolist() for p in pool], str(random.getstate())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
+
+
+def test_parameters_that_are_drawn():
+    def run(wrap):
+        layers = [jtorch.ones(2, requires_grad=True), jtorch.zeros(2, requires_grad=True)]
+
+        def program(x):
+            (x * random.choice(layers)).sum().backward()
+
+        step = wrap(program)
+        states()
+        for _ in range(5):
+            step(jtorch.ones(2))
+        return [None if p.grad is None else p.grad.tolist() for p in layers]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a, b: [a, b], lambda a, b: [[a, b], [b, a]], lambda a, b: (a.tolist(), b),
+        lambda a, b: [a[0], b[0]], lambda a, b: [np.float32(1.0), a.sum()],
+    ],
+)  # fmt: skip
+def test_lists_of_arrays_that_are_arguments(make):
+    """As tensors of one array: their elements are those of each call, or the call runs eagerly."""
+
+    def program(a, b):
+        return jtorch.tensor(make(a, b)) * 2
+
+    compiled = jtorch.compile(program, fullgraph=False)
+    cast = jtorch.compile(lambda a, b: jtorch.tensor([a, b], dtype=jtorch.int64), fullgraph=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k in range(4):
+            a, b = np.full(3, k, np.float32), np.arange(3, dtype=np.float32) * k
+            assert plain(compiled(a, b)) == plain(program(a, b))
+            assert plain(cast(a, b)) == plain(jtorch.tensor([a.tolist(), b.tolist()]).long())
+
+
 def test_what_is_put_into_the_buffer_before_is_seen():
     def run(wrap):
         buffer = [1, 2, 3]
