@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -89,8 +89,8 @@ class Fused:
     """A graph cut into steps, in an order that respects every dependency."""
 
     graph: Graph
-    steps: tuple[Step, ...]
-    stored: frozenset[Var]  # variables that live in memory, as opposed to inside a kernel
+    steps: Sequence[Step]
+    stored: Set[Var]  # variables that live in memory, as opposed to inside a kernel
 
     made_by: dict[Var, Eqn]
 

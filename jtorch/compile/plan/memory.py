@@ -41,7 +41,8 @@ def plan_memory(graph: Graph, fused: Fused, destinations: Iterable[Destination])
 class _Planner:
     def __init__(self, graph: Graph, fused: Fused, destinations: list[Destination]) -> None:
         self.graph = graph
-        self.fused = fused
+        self.steps, self.stored, self.made_by = [*fused.steps], {*fused.stored}, {**fused.made_by}
+        self.fused = Fused(graph, self.steps, self.stored, self.made_by)  # as it is by now
         self.destinations = destinations
         self.places: dict[Var, Place] = {v: Place(Where.INPUT, k) for k, v in enumerate(graph.inputs)}
         self.tasks: list[Task] = []
@@ -52,7 +53,7 @@ class _Planner:
         self.parts: dict[Var, Part] = {}
         self.makers: dict[Var, list[Task]] = {}  # of what is made in parts
         for step in fused.steps:
-            self._add(step, fused)
+            self._add(step, self.fused)
         self.failing = set(self._failing())
         self.before_failing = _closure(self.failing, self.after)
 
@@ -79,7 +80,8 @@ class _Planner:
         self.places.update({var: Place(Where.ARENA, at) for var, at in begins.items()})
         outs = tuple(self.destinations)
         found = tuple(runs), slots, schedule
-        return Plan(self.fused, outs, tuple(order), self.places, arena, self.parts, *found)
+        fused = Fused(self.graph, tuple(self.steps), frozenset(self.stored), self.made_by)
+        return Plan(fused, outs, tuple(order), self.places, arena, self.parts, *found)
 
     # -- tasks -------------------------------------------------------------------------------------------
 
@@ -151,22 +153,20 @@ class _Planner:
     def _copy(self, var: Var, again: bool = True) -> Var:
         """Another variable with the elements of ``var``, and the step that makes it: from memory or, where
         ``again``, by what made ``var``, if that is no step of its own."""
-        out, step, fused = self._copied(var)
-        self.fused = fused
-        self._add(step, fused if again else replace(fused, made_by={out: fused.made_by[out]}))
+        out, step = self._copied(var)
+        self.steps.append(step)
+        self._add(step, self.fused if again else replace(self.fused, made_by={out: self.made_by[out]}))
         return out
 
-    def _copied(self, var: Var) -> tuple[Var, Step, Fused]:
-        """Such a variable, its step, and the graph with both."""
+    def _copied(self, var: Var) -> tuple[Var, Step]:
+        """Such a variable, stored and made by its step."""
         out = Var(var.type, var.hint)
         eqn = Eqn(BY_NAME["clone"], (var,), {}, (out,))
         looped = runs_in_loops(eqn)  # but not float16, which NumPy copies
         step = Step(StepKind.LOOP, (eqn,), Group([eqn], var.shape)) if looped else Step(StepKind.HOST, (eqn,))
-        fused = replace(
-            self.fused, steps=(*self.fused.steps, step), stored=self.fused.stored | {out},
-            made_by={**self.fused.made_by, out: eqn},
-        )  # fmt: skip
-        return out, step, fused
+        self.stored.add(out)
+        self.made_by[out] = eqn
+        return out, step
 
     def _failures_first(self) -> None:
         """What the caller sees changes only after the last step that can fail. No such step waits for a
@@ -206,8 +206,11 @@ class _Planner:
     def _reads_no_more(self, var: Var, task: Task) -> bool:
         """Whether a copy of ``var`` reads what ``task`` reads: only of that it is known that it is not
         overwritten before. A copy of a number computes it again, from what may have changed by then."""
-        _, step, fused = self._copied(var)
-        return _task(step, fused).reads <= task.reads
+        out, step = self._copied(var)
+        reads = _task(step, self.fused).reads
+        self.stored.discard(out)
+        del self.made_by[out]
+        return reads <= task.reads
 
     def _replace(self, task: Task, copies: list[Task]) -> None:
         """Put others in the place of a step: that in the program's order."""
