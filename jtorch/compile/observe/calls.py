@@ -232,6 +232,15 @@ def _hand_over(
 
 def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
     """``max(names, key=table.get)``, ``map(seen.append, names)``: somebody else calls it."""
+    function: Any = method
+    args: list[Any] = []
+    while isinstance(function, (types.MethodType, functools.partial)):
+        if isinstance(function, types.MethodType):
+            function, args = function.__func__, [function.__self__]
+        else:
+            function = function.func
+    if callable(function) and not isinstance(function, type) and not _is_watched(function):
+        check_volatile(observer, frame, function, args)
     if any(method is setter for setter in _SETTERS):
         raise observer.error(
             frame, f"hands {method.__name__}() to a function that is not watched", "Call it in a loop."

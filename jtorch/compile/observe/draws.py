@@ -10,6 +10,7 @@ call takes what is in there.
 
 from __future__ import annotations
 
+import functools
 import random
 import types
 from collections import deque
@@ -51,9 +52,10 @@ _CONTAINERS = (list, tuple, deque)
 
 @dataclass(frozen=True)
 class Draw:
-    """``generator.name(*args, **named)``, which the user's line ``source`` calls."""
+    """``call(*args, **named)``, which the user's line ``source`` does: the method ``name`` of a generator."""
 
     generator: Any
+    call: Callable[..., Any]
     name: str
     args: tuple[Any, ...]
     named: tuple[tuple[str, Any], ...]
@@ -77,7 +79,7 @@ class Draw:
     def find(self) -> Any:
         """What it gives now, MISSING where it raises."""
         try:
-            return getattr(self.generator, self.name)(*self.args, **dict(self.named))
+            return self.call(*self.args, **dict(self.named))
         except Exception:  # which eager mode raises in its place
             return MISSING
 
@@ -112,7 +114,8 @@ class Positions:
             self._before[id(owner)] = lambda state: setattr(owner, "state", state), owner.state
 
     def put_back(self) -> None:
-        for put, state in self._before.values():
+        """The last one first: two may share a state."""
+        for put, state in reversed(self._before.values()):
             put(state)
 
 
@@ -125,8 +128,10 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
     if isinstance(callee, types.BuiltinMethodType):
         args = [callee.__self__, *args]
     name, generator = getattr(callee, "__name__", ""), args[0] if args else None
-    if name not in _METHODS.get(type(generator), ()):
+    if name not in _METHODS.get(type(generator), ()) or _is_kept(stop):
         return False
+    is_bound = isinstance(callee, types.BuiltinMethodType)
+    call = callee if is_bound else functools.partial(callee, generator)
     if id(generator) not in observer.outside and not any(generator is one for one in _OF_MODULES):
         return False
     written = {id(place.container) for place in observer.effects.places}
@@ -138,12 +143,23 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
         return False
     n = len(values) - len(names)
     named = tuple(zip(names, values[n:], strict=True))
-    draw = Draw(generator, name, values[:n], named, source_of(stop.frame))
+    draw = Draw(generator, call, name, values[:n], named, source_of(stop.frame))
     drawn = observer.drawn.draw(draw, observer.meet)
     if drawn is MISSING:
         return False
     stop.put(stop.callee, lambda *args, **named: drawn)
     return True
+
+
+def _is_kept(stop: Stop) -> bool:
+    """Whether a function that ``functools`` caches runs, whose result eager mode keeps."""
+    kept = [getattr(cache.__wrapped__, "__code__", None) for cache, _ in stop.observer.caches.values()]
+    frame: types.FrameType | None = stop.frame if kept else None
+    while frame is not None:
+        if frame.f_code in kept:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def check_call_out(stop: Stop) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 import warnings
-from collections import deque
+from collections import defaultdict, deque
 
 import numpy as np
 import pytest
@@ -472,6 +473,17 @@ EAGER = {
 }
 
 
+EAGER |= {
+    "map": lambda x: x * sum(map(random.uniform, [0.0, 1.0], [1.0, 2.0])),
+    "map of NumPy's": lambda x: x * sum(map(np.random.normal, [0.0, 1.0])),
+    "starmap": lambda x: x * sum(itertools.starmap(random.randint, [(1, 5), (2, 3)])),
+    "iter": lambda x: x * next(iter(random.random, None)),
+    "defaultdict": lambda x: x * defaultdict(random.random)["a"],
+    "a partial in map": lambda x: x * sum(map(functools.partial(random.uniform, 1.0), [2.0])),
+    "key": lambda x: x * sorted([1.0, 2.0, 3.0], key=functools.partial(random.gauss, 0.0))[0],
+}
+
+
 @pytest.mark.parametrize("name", EAGER)
 def test_what_cannot_be_drawn_before_runs_eagerly(name):
     assert_as_eager(EAGER[name], [(X,)] * 4, compiles=False)
@@ -498,6 +510,53 @@ def test_a_cached_function_draws_once():
             return [step(X).tolist() for _ in range(4)], str(random.getstate())
 
     assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
+
+
+def test_a_cached_property_draws_once():
+    class Owner:
+        @functools.cached_property
+        def drawn(self):
+            return random.random()
+
+        @functools.cached_property
+        def array(self):
+            return np.random.rand(4)
+
+    def run(wrap):
+        owners = [Owner()]
+        step = wrap(lambda x: x * random.random() * owners[0].drawn + jtorch.from_numpy(owners[0].array))
+        states()
+        found = []
+        for k in range(8):
+            found.append(step(X).tolist())
+            if k % 3 == 2:
+                owners[0] = Owner()
+        return found, str(positions())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
+
+
+def test_generators_that_share_a_state():
+    bits = np.random.MT19937(7)
+    old, new = np.random.RandomState(bits), np.random.Generator(bits)
+
+    def run(wrap):
+        step = wrap(lambda x: x * old.normal() if new.random() < 0.5 else x + old.normal() * new.random())
+        bits.state = np.random.MT19937(7).state
+        old.seed(3)
+        return [step(X).tolist() for _ in range(8)], str(bits.state)
+
+    assert run(jtorch.compile(fullgraph=True)) == run(lambda f: f)
+
+
+def test_a_method_that_somebody_replaces(monkeypatch):
+    uniform = random.uniform  # bound to what it was
+    compiled = jtorch.compile(lambda x: x * uniform(1.0, 2.0))
+    compiled(X)
+    monkeypatch.setattr(random.Random, "uniform", lambda self, a, b: 100.0)
+    assert compiled(jtorch.ones(4)).max().item() < 2.0
 
 
 def test_a_checkpoint():
