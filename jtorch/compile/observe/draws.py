@@ -45,7 +45,7 @@ _METHODS: dict[type, frozenset[str]] = {
     np.random.RandomState: _of_numpy(np.random.RandomState),
     np.random.Generator: _of_numpy(np.random.Generator),
 }
-_OF_MODULES = (random.random.__self__, np.random.rand.__self__)  # type: ignore[attr-defined]
+OF_MODULES = (random.random.__self__, np.random.rand.__self__)  # type: ignore[attr-defined]
 _CONSTANTS = (bool, int, float, str, type(None), range, np.dtype)
 _CONTAINERS = (list, tuple, deque)
 
@@ -68,8 +68,13 @@ class Draw:
         return "draw", id(self.generator), self.name, tuple(map(_identity, self.values())), names
 
     def values(self) -> list[Any]:
-        """The arguments, those by name at last; a list or deque is one from outside."""
+        """The arguments, those by name at last."""
         return [*self.args, *(value for _, value in self.named)]
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it takes something out of a list or deque from outside."""
+        return any(type(value) in (list, deque) for value in self.values())
 
     def label(self) -> str:
         """How messages name it."""
@@ -132,7 +137,7 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
         return False
     is_bound = isinstance(callee, types.BuiltinMethodType)
     call = callee if is_bound else functools.partial(callee, generator)
-    if id(generator) not in observer.outside and not any(generator is one for one in _OF_MODULES):
+    if id(generator) not in observer.outside and not any(generator is one for one in OF_MODULES):
         return False
     written = {id(place.container) for place in observer.effects.places}
     if any(map(is_symbolic, args)):

@@ -7,7 +7,6 @@ generators are as they were. Each call of the plan draws at its beginning (``put
 from __future__ import annotations
 
 import operator
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -42,14 +41,16 @@ class Drawn:
         could draw before its kernels run, or it gets what no argument can be."""
         tracer = self.tracer
         tracer.leave_turn("draws random numbers")
-        is_late = tracer.callees or tracer.exchanges or tracer.put_off.runs_users_code
+        is_late = tracer.callees or tracer.exchanges or tracer.put_off.any
         if is_late or self.known.draws_by_sizes:
             return MISSING
         self._positions.keep(draw.generator)
         found = open_up(draw.find())
         if found is None:
             return MISSING
-        form, leaves, _ = found
+        form, leaves, containers = found
+        if draw.is_live and len(containers) > (draw.name in ("sample", "choices")):
+            return MISSING  # a list in there is one from outside, which somebody else may change
         known = {id(owner(e.array)) for e in tracer.arrays.values()} - self._owners.keys()
         leaves = [self._apart(leaf) for leaf in leaves if self._may_be_argument(leaf, known)]
         if len(leaves) != len(found[1]):
@@ -95,7 +96,7 @@ class Drawn:
     def _is_fresh(self, position: int) -> bool:
         """Whether what is there was made by the draw."""
         found = [e.place for e in self.draws if e.start <= position < e.start + e.n]
-        return not any(type(value) in (list, deque) for draw in found for value in draw.values())
+        return not any(draw.is_live for draw in found)
 
     def _check(self, position: int, why: str) -> None:
         for each in self.draws:

@@ -32,14 +32,11 @@ class PutOff:
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
         self._calls: list[_Call] = []
-
-    @property
-    def runs_users_code(self) -> bool:
-        """Whether there are any."""
-        return bool(self._calls)
+        self.any = False  # whether there is a call, of which nobody knows whether it draws
 
     def note(self, what: str, owner: Any) -> None:
         """A method of ``owner`` is put off."""
+        self.any = True
         tensors, may_draw = seen_by_users_code(owner)
         if tensors or tensors is None or may_draw:
             now = self._written(), self._drawn()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe.draws import Positions
+from jtorch.compile.observe.draws import OF_MODULES, Positions
 from jtorch.compile.record.containers import snapshot
 from jtorch.compile.record.inputs import GradInput, Input, captured, grad_array, of
 from jtorch.core.generator import default_generator
@@ -31,9 +31,9 @@ class Snapshot:
         moved = [*capture.effects.draws, *capture.effects.seeds]
         drawn = {id(g): g for g, _ in moved} | {id(default_generator): default_generator}
         self.generators = [(g, g.position()) for g in drawn.values()]
-        self.drawn = Positions()
-        for each in capture.drawn:
-            self.drawn.keep(each.place.generator)
+        self.drawn = Positions()  # also of those that another way through the function may draw from
+        for generator in (*OF_MODULES, *(each.place.generator for each in capture.drawn)):
+            self.drawn.keep(generator)
         self.plain = [place.snapshot() for place in {p.identity: p for p in capture.written}.values()]
         if containers := getattr(leaves, "containers", ()):
             self.plain += [snapshot(containers[change.index]) for change in capture.changes]

@@ -400,6 +400,61 @@ def test_what_is_drawn_out_of_a_container_and_written():
         assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
 
 
+def test_lists_and_dicts_out_of_a_list_are_the_very_ones():
+    pool = [[1.0], [2.0]]
+
+    def appended(x):
+        chosen = random.choice(pool)
+        chosen.append(3.0)
+        return x * len(chosen)
+
+    def returned(x):
+        return x * 2, random.choice(pool), random.sample(pool, 1)
+
+    compiled = jtorch.compile(returned, fullgraph=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            _, chosen, (sampled,) = compiled(X)
+            assert any(chosen is each for each in pool) and any(sampled is each for each in pool)
+        found = []
+        for wrap in (lambda f: f, jtorch.compile(fullgraph=False)):
+            pool[:] = [[1.0], [2.0]]
+            states()
+            step = wrap(appended)
+            found.append(([step(X).tolist() for _ in range(5)], [list(each) for each in pool]))
+        assert found[0] == found[1]
+
+
+def test_a_tensor_out_of_a_list_is_the_very_one():
+    pool = [jtorch.ones(2), jtorch.zeros(2)]
+    compiled = jtorch.compile(lambda x: (x * 2, random.choice(pool)), fullgraph=True)
+    for _ in range(5):
+        assert any(compiled(X)[1] is each for each in pool)
+
+
+def test_a_schedule_that_draws_before():
+    def run(wrap):
+        states()
+        w = jtorch.ones(4, requires_grad=True)
+        optimizer = jtorch.optim.SGD([w], lr=0.1)
+        schedule = jtorch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: random.random())
+
+        def program(x):
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+            schedule.step()
+            return random.random()
+
+        step = wrap(program)
+        return [step(X) for _ in range(4)], w.tolist(), str(random.getstate())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
+
+
 def test_parameters_that_are_drawn():
     def run(wrap):
         layers = [jtorch.ones(2, requires_grad=True), jtorch.zeros(2, requires_grad=True)]
