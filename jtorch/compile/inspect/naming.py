@@ -103,7 +103,9 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         if not (value.__module__ or "").startswith("jtorch."):
             yield from _outside(value)
     elif isinstance(value, (list, tuple)):
-        yield from ((f"{name}[{k}]", v) for k, v in enumerate(value[:_WIDTH]))
+        plain: Any = list if isinstance(value, list) else tuple  # a subclass may give anything
+        first = plain.__getitem__(value, slice(_WIDTH))
+        yield from ((f"{name}[{k}]", v) for k, v in enumerate(first))
     elif isinstance(value, dict):
         yield from ((f"{name}[{in_words(k)}]", v) for k, v in _first(value))
     elif not isinstance(value, types.ModuleType):

@@ -190,7 +190,7 @@ class _Verification:
                 return tolerance.differs_from_eager(a, b, atom)
             return f"{type(a).__name__} against {type(b).__name__}"
         if isinstance(a, float) and isinstance(b, float):
-            return tolerance.differs_from_eager(a, b)
+            return tolerance.differs_from_eager(a, b, atom)
         return None if a is b or a == b else f"{a!r} against {b!r}"
 
     def _name(self, array: Any) -> str:

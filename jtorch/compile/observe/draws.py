@@ -139,6 +139,8 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
     call = callee if is_bound else functools.partial(callee, generator)
     if id(generator) not in observer.outside and not any(generator is one for one in OF_MODULES):
         return False
+    if any(generator is leaf for leaf in observer.leaves):  # perhaps a new one for each call
+        return False
     written = {id(place.container) for place in observer.effects.places}
     if any(map(is_symbolic, args)):
         observer.drawn.by_sizes()

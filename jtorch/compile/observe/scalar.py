@@ -124,13 +124,26 @@ class Scalar:
         if not _is_number(other):  # a Fraction, Decimal or complex number
             return bool(_asked(test, float(self), other))
         kind = np.bool_ if isinstance(other, np.generic) else bool
+        is_one = len(self.origins) == 1 and self.origins[0].var is self.var
+        if self._decides(other) and not (is_one and not isinstance(other, Scalar)):
+            return kind(self._decide(test, other))
         other = float(other)
         outcome = kind(test(self.value, other))
-        if len(self.origins) == 1 and self.origins[0].var is self.var:
+        if is_one:
             self.origins[0].guards.append(NumberTest(test, other, bool(outcome), user_source()))
         else:
             float(self)  # the result of arithmetic: guard the numbers it was made of
         return outcome
+
+    def _decides(self, other: Any) -> bool:
+        """Whether comparing the two is a branch: where one of them is drawn by each call."""
+        numbers = (self, other) if type(other) is Scalar else (self,)
+        return any(origin.drawn for number in numbers for origin in number.origins)
+
+    def _decide(self, test: Callable, other: Any) -> bool:
+        right = self.tracer.fresh(other.var) if isinstance(other, Scalar) else float(other)
+        compared = self.tracer.record(BY_NAME[_NAMES[test]], self.tracer.fresh(self.var), right)
+        return bool(self.tracer.branches.decide(compared))
 
     def in_range(self, least: float, most: float, or_infinite: bool) -> bool:
         """Whether it lies in this range, or is infinite or NaN where that counts, too; each call looks anew.
@@ -172,6 +185,8 @@ class Scalar:
 
     def _compared(self, test: Callable, other: Any, reflected: str) -> Any:
         if not _is_comparable(other) or self.answers(other, reflected):
+            return NotImplemented
+        if isinstance(other, Scalar) and type(other) is not Scalar:  # of .item(): a branch, which that knows
             return NotImplemented
         return self._compare(test, other)
 
@@ -234,6 +249,12 @@ class Scalar:
 
     def __hash__(self) -> int:
         return hash(float(self))
+
+
+_NAMES = {
+    operator.eq: "eq", operator.ne: "ne", operator.lt: "lt", operator.le: "le", operator.gt: "gt",
+    operator.ge: "ge",
+}  # fmt: skip
 
 
 def within(tracer: Any, number: Any, least: float, most: float, or_infinite: bool) -> Any:

@@ -3,6 +3,7 @@ each call brings, arrays."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ class Arguments:
     def __init__(self, tracer: Tracer, known: Known, sizing: Sizing | None) -> None:
         self.tracer, self.known, self.sizing = tracer, known, sizing
         self.leaves: list[Any] = []
+        self.first_drawn = sys.maxsize  # the position from which on they are drawn by each call
         self.traced: dict[int, Any] = {}
         self.shown: list[Any] = []
         self._arrays: dict[int, np.ndarray] = {}
@@ -62,7 +64,9 @@ class Arguments:
             elif (is_brought or k in known.integers) and abs(leaf) <= LARGEST:
                 self.traced[k] = tracer.leaf(k, leaf, decides)
         elif leaf.__class__ is float and k not in known.exact:
-            self.traced[k] = tracer.runtime_scalar(ScalarInput(None, (), leaf, argument=k))
+            entry = ScalarInput(None, (), leaf, argument=k)
+            entry.drawn = k >= self.first_drawn
+            self.traced[k] = tracer.runtime_scalar(entry)
 
     def _twin(self, k: int, leaf: Tensor) -> Tensor:
         tracer = self.tracer
@@ -73,6 +77,7 @@ class Arguments:
         sym = tracer.lift(array)
         twin = _stand_in(leaf, array if shape is None else sym)
         tracer.places[id(twin)] = k
+        tracer.begun.pop(id(twin), None)  # the function has not made it
         entry = sym.storage.source
         if entry.argument is None:
             entry.argument = k

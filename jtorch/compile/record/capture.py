@@ -332,7 +332,7 @@ def _capture(
     check_reads(made.plain, name)
     callees.finish(tracer, made.plain)
     check_scalars(tracer, name)
-    drawn.check(made.effects.writes)
+    drawn.check(made.effects)
     made.toggled = {
         tracer.places[id(t)]: t._requires_grad
         for k, t in made.traced.items()

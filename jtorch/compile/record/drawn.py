@@ -1,13 +1,14 @@
 """What the generators of Python and NumPy give a compiled function: arguments that nobody passes.
 
 A recording draws where the function does, and goes on with stand-ins for what it got; when it has ended the
-generators are as they were. Each call of the plan draws at its beginning (``putting_back``).
+generators are as they were. Each call of the plan draws at its beginning (``Drawing``).
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,7 +32,7 @@ class Drawn:
     def __init__(self, tracer: Any, arguments: Arguments) -> None:
         self.tracer, self.arguments = tracer, arguments
         self.known = arguments.known
-        self.first = len(arguments.leaves)
+        arguments.first_drawn = len(arguments.leaves)
         self.draws: list[Opened] = []
         self._positions = Positions()
         self._owners: dict[int, Any] = {}  # of the memory of what was drawn
@@ -83,7 +84,7 @@ class Drawn:
             return abs(leaf) <= LARGEST
         if leaf.__class__ is float:
             return True
-        is_plain = type(leaf) is np.ndarray or (type(leaf) is Tensor and not leaf._requires_grad)
+        is_plain = type(leaf) is np.ndarray or (type(leaf) is Tensor and not has_company(leaf))
         array = leaf._data if isinstance(leaf, Tensor) else leaf
         if not is_plain or type(array) is not np.ndarray or array.dtype.kind not in "fiub":
             return False
@@ -103,12 +104,15 @@ class Drawn:
             if each.start <= position < each.start + each.n:
                 raise self.error(each.place, why)
 
-    def check(self, written: Iterable[Any]) -> None:
-        """Raise CompileError where the recording rests on the digits of a number that was drawn, or is about
-        an array that is ``written`` and was drawn out of a container: it may have been drawn twice."""
-        for entry in written:
-            if entry.argument is not None and not self._is_fresh(entry.argument):
-                self._check(entry.argument, "and writes to what that gives")
+    def check(self, effects: Any) -> None:
+        """Raise CompileError where the recording rests on the digits of a number that was drawn, or writes to
+        what was drawn out of a container, or gives it a gradient: it may have been drawn twice."""
+        written = [entry.argument for entry in effects.writes if entry.argument is not None]
+        owners = [tensor for tensor, *_ in (*effects.grads, *effects.shared_grads)]
+        written += [self.tracer.places[id(t)] for t in owners if id(t) in self.tracer.places]
+        for position in written:
+            if not self._is_fresh(position):
+                self._check(position, "and writes to what that gives")
         for entry in of(ScalarInput, self.tracer.inputs):
             position = -1 if entry.argument is None else entry.argument
             if any(asked.test is operator.eq and asked.outcome for asked in entry.guards):
@@ -137,6 +141,11 @@ class Drawn:
         )
 
 
+def has_company(tensor: Tensor) -> bool:
+    """Whether a tensor that is drawn is more than its elements: what stands for it has nothing of that."""
+    return tensor._requires_grad or tensor._grad is not None or bool(getattr(tensor, "__dict__", None))
+
+
 @contextmanager
 def looking(draws: Iterable[Opened]) -> Iterator[None]:
     """What is drawn inside, the generators have not given."""
@@ -149,27 +158,35 @@ def looking(draws: Iterable[Opened]) -> Iterator[None]:
         positions.put_back()
 
 
-def putting_back(
-    call: Callable[[Any], Any], draws: Sequence[Opened], clock: Any, miss: Any
-) -> Callable[[Any], Any]:  # fmt: skip
-    """``call``, which makes these ``draws``: where it answers ``miss``, or fails before its ``clock`` has
-    counted on, the generators are as before."""
-    if not draws:
-        return call
-    generators = [each.place.generator for each in draws]
+class Drawing:
+    """The ``draws`` of the calls of one plan. Where one answers ``miss``, or fails before its ``clock``
+    has counted on, the generators are as before."""
 
-    def drawing(leaves: Any) -> Any:
-        positions, count = Positions(), clock.count
-        for generator in generators:
+    def __init__(self, draws: Iterable[Opened]) -> None:
+        self.generators = [each.place.generator for each in draws]
+        self._here = threading.local()  # with the positions of this thread's call
+
+    def begin(self) -> None:
+        """A call draws from now on."""
+        self._here.positions = positions = Positions()
+        for generator in self.generators:
             positions.keep(generator)
-        try:
-            result = call(leaves)
-        except BaseException:
-            if clock.count == count:
-                positions.put_back()
-            raise
-        if result is miss:
-            positions.put_back()
-        return result
 
-    return drawing
+    def around(self, call: Callable[[Any], Any], clock: Any, miss: Any) -> Callable[[Any], Any]:
+        """``call``, which begins to draw once it is seen that it may be for its arguments."""
+        if not self.generators:
+            return call
+
+        def drawing(leaves: Any) -> Any:
+            count, self._here.positions = clock.count, Positions()
+            try:
+                result = call(leaves)
+            except BaseException:
+                if clock.count == count:
+                    self._here.positions.put_back()
+                raise
+            if result is miss:
+                self._here.positions.put_back()
+            return result
+
+        return drawing

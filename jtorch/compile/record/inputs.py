@@ -189,8 +189,10 @@ class GradInput(Input):
 class ScalarInput(Input):
     """A float that is read anew at each call: an argument, or ``container[path[0]][path[1]]...``.
 
-    ``guards`` are tests of it that the trace relied on.
+    ``guards`` are tests of it that the trace relied on. What is ``drawn`` by each call decides branches.
     """
+
+    drawn = False
 
     def __init__(self, container: Any, path: tuple, value: float, argument: int | None = None) -> None:
         self.container = container

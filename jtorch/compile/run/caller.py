@@ -44,6 +44,7 @@ from jtorch.compile.observe.values import alike, counts_by_value
 from jtorch.compile.plan.plan import Use
 from jtorch.compile.record.arrays import Lent, lend_if_possible
 from jtorch.compile.record.containers import changed_of, changer
+from jtorch.compile.record.drawn import has_company
 from jtorch.compile.record.inputs import (
     LARGEST,
     ArrayInput,
@@ -191,39 +192,54 @@ class _Caller(Visitor[str]):
         written = frozenset(id(place.container) for place in self.plan.capture.written)
         for each in opened:
             self._open(each, written)
-        for each in drawn:
-            self._open(each, frozenset())
         first: dict[int, int] = {}
-        for k, leaf in enumerate(self.leaves):
-            if isinstance(leaf, Tensor):
-                self._tensor_guard(k, leaf)
-                same = first.setdefault(id(leaf._data), k)
-                if same != k and k < self.first_drawn:  # what is drawn may be anything
-                    one = "is" if leaf is self.leaves[same] else "is not"
-                    self.miss_unless(About.MEMORY, f"d{k} is d{same} and a{k} {one} a{same}")
-            elif leaf.__class__ is float:
-                self.miss_unless(About.VALUE, f"a{k}.__class__ is float")
-                if k in self.plan.capture.exact:
-                    self._exact_guard(k, leaf)
-            elif k in self.plan.capture.counted:
-                self.miss_unless(About.NUMBER, f"a{k}.__class__ is int and {-LARGEST} <= a{k} <= {LARGEST}")
-            elif self.sizing is not None and k in self.sizing.texts:
-                self.miss_unless(About.VALUE, f"a{k}.__class__ is int")
-                self._name_sizes(f"(a{k},)", self.sizing.texts[k])
-            else:
-                self._static_guard(k, leaf)
+        for k, leaf in enumerate(self.leaves[: self.first_drawn]):
+            self._leaf_guard(k, leaf)
+            if isinstance(leaf, Tensor) and (same := first.setdefault(id(leaf._data), k)) != k:
+                one = "is" if leaf is self.leaves[same] else "is not"
+                self.miss_unless(About.MEMORY, f"d{k} is d{same} and a{k} {one} a{same}")
         if self.sizing is not None:
             self._find_instance()
-        for question in self.plan.capture.questions.values():
-            self.miss_unless(About.VALUE, question(self.name))
         guarded = [read for read in self.plan.capture.plain if read.guarded]
         if guarded:
             self.names["GONE"] = GONE
             tests = tests_of(guarded, self.names)
             self.lines.append(Guard(tests, True, about=About.OUTSIDE, gives_up=True))
+        if drawn:
+            self._draw(drawn)
+        for question in self.plan.capture.questions.values():
+            self.miss_unless(About.VALUE, question(self.name))
         self._overlap_guard([k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)])
         self._grad_guards()
         self._container_guard()
+
+    def _leaf_guard(self, k: int, leaf: Any) -> None:
+        if isinstance(leaf, Tensor):
+            self._tensor_guard(k, leaf)
+        elif leaf.__class__ is float:
+            self.miss_unless(About.VALUE, f"a{k}.__class__ is float")
+            if k in self.plan.capture.exact:
+                self._exact_guard(k, leaf)
+        elif k in self.plan.capture.counted:
+            self.miss_unless(About.NUMBER, f"a{k}.__class__ is int and {-LARGEST} <= a{k} <= {LARGEST}")
+        elif self.sizing is not None and k in self.sizing.texts:
+            self.miss_unless(About.VALUE, f"a{k}.__class__ is int")
+            self._name_sizes(f"(a{k},)", self.sizing.texts[k])
+        else:
+            self._static_guard(k, leaf)
+
+    def _draw(self, drawn: list[Opened]) -> None:
+        """What generators give, which may be the same thing twice: behind the guards that cost nothing to
+        fail, since a call that fails one from here on puts the generators back."""
+        self.names["begin_drawing"] = self.plan.drawing.begin
+        self.add("begin_drawing()")
+        for each in drawn:
+            self._open(each, frozenset())
+        self.names["has_company"] = has_company
+        for k in range(self.first_drawn, len(self.leaves)):
+            self._leaf_guard(k, self.leaves[k])
+            if type(self.leaves[k]) is Tensor:
+                self.miss_unless(About.TENSOR, f"not has_company(a{k})")
 
     def _open(self, opened: Opened, apart: frozenset[int]) -> None:
         """The leaves of what is at a place that is open, or is drawn, in containers that are ``apart``."""

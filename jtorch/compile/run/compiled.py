@@ -16,7 +16,7 @@ from jtorch.compile.observe.values import alike
 from jtorch.compile.pipeline import compile_graph, planned
 from jtorch.compile.plan.plan import Destination, Place, Plan, Use, Where
 from jtorch.compile.record.capture import Capture
-from jtorch.compile.record.drawn import putting_back
+from jtorch.compile.record.drawn import Drawing
 from jtorch.compile.record.inputs import (
     ArrayInput,
     ConstantInput,
@@ -122,8 +122,9 @@ class CompiledPlan:
         self.statics = _statics(leaves, capture)
         self.rely_on(capture.subscription)
         self.counts = self._counts()
+        self.drawing = Drawing(capture.drawn)
         self.lines, self.written = caller.make(self, leaves, context)
-        call = putting_back(self.written, capture.drawn, self.clock, caller.MISS)
+        call = self.drawing.around(self.written, self.clock, caller.MISS)
         self.call = self.counts.followed(call) if self.counts.latest else call
         if capture.sizing is not None:
             capture.sizing.env.close()
@@ -236,19 +237,20 @@ class CompiledPlan:
         leaves = capture.whole(leaves)
         if not all(map(alike, self.statics, _statics(leaves, capture))):
             return False
-        if caller.make(self, leaves, context)[0] != self.lines or not self._serves(leaves):
+        if caller.make(self, leaves, context)[0] != self.lines or not self._serves(leaves, capture):
             return False
         self.rely_on(capture.subscription)
         if self.capture.later is not None and capture.later is not None:
             self.capture.later.renew(capture.later)
         return True
 
-    def _serves(self, leaves: list[Any]) -> bool:
-        """Whether a plan over symbols is one for the sizes of these arguments, too."""
+    def _serves(self, leaves: list[Any], capture: Capture) -> bool:
+        """Whether a plan over symbols is one for the sizes of these arguments, too, and for how many elements
+        masks name in ``capture``, the recording of their call."""
         sizing = self.capture.sizing
         if sizing is None:
             return True
-        space = sizing.space(leaves)
+        space = sizing.space(leaves) | (capture.sizing.counts if capture.sizing is not None else {})
         return self.runner.at(*(space[name] for name in sizing.env.symbols)) is not None
 
     def rely_on(self, subscription: watch.Subscription) -> None:

@@ -153,6 +153,58 @@ def test_a_branch_on_an_integer(least):
     assert_as_eager(lambda x: x * 2 if random.randint(0, 1) else x, [(X,)] * 12)
 
 
+def test_a_branch_against_a_number_that_moves():
+    """Epsilon-greedy, with an epsilon that decays: an argument, an attribute, or computed."""
+
+    class Agent:
+        eps = 1.0
+
+    def by_argument(x, eps):
+        return x * 2 if random.random() < eps else x + 1
+
+    compiled = assert_as_eager(by_argument, [(X, 0.95**k) for k in range(40)])
+    assert sum(map(len, compiled.plans.values())) == 2
+
+    def computed(x, eps):
+        return x * 2 if 1 - random.random() > 0.5 * eps else x + eps
+
+    compiled = assert_as_eager(computed, [(X, 0.95**k) for k in range(40)])
+    assert sum(map(len, compiled.plans.values())) == 2
+
+    def against_elements(x, eps):
+        return x * 2 if random.random() < x.sum().item() * eps else x
+
+    compiled = assert_as_eager(against_elements, [(jtorch.ones(2), 0.95**k) for k in range(30)])
+    assert sum(map(len, compiled.plans.values())) == 2
+    agent = Agent()
+
+    def by_attribute(x):
+        return x * 2 if random.random() < agent.eps else x + 1
+
+    compiled = jtorch.compile(by_attribute, fullgraph=True)
+    found = []
+    for run in (by_attribute, compiled):
+        states()
+        agent.eps, results = 1.0, []
+        for _ in range(40):
+            results.append(run(X).tolist())
+            agent.eps *= 0.95
+        found.append(results)
+    assert found[0] == found[1]
+    assert sum(map(len, compiled.plans.values())) <= 5
+
+
+def test_a_generator_that_is_an_argument_runs_eagerly():
+    def run(function):
+        return [function(X, random.Random(k)).tolist() for k in range(8)]
+
+    compiled = jtorch.compile(lambda x, g: x * g.random(), fullgraph=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(compiled) == run(lambda x, g: x * g.random())
+    assert not any(compiled.plans.values())
+
+
 def test_many_branches_run_eagerly():
     def program(x):
         for _ in range(6):
@@ -453,6 +505,34 @@ def test_a_schedule_that_draws_before():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
+
+
+def test_gradients_and_attributes_of_what_is_drawn():
+    def marked(x):
+        chosen = random.choice(pool)
+        chosen.grad = x * 2
+        return x * chosen
+
+    def asked(x):
+        return random.choice(pool).grad * x
+
+    def tagged(x):
+        return x * random.choice(pool).tag
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = []
+        for wrap in (lambda f: f, jtorch.compile(fullgraph=False)):
+            pool = [jtorch.ones(2), jtorch.zeros(2)]
+            states()
+            steps = [wrap(marked), wrap(asked), wrap(tagged)]
+            results = [steps[0](jtorch.ones(2) * k).tolist() for k in range(6)]
+            results += [steps[1](jtorch.ones(2) * k).tolist() for k in range(6)]
+            for k, tensor in enumerate(pool):
+                tensor.tag = k + 1.0
+            results += [steps[2](jtorch.ones(2)).tolist() for _ in range(4)]
+            found.append((results, [t.grad.tolist() for t in pool], str(random.getstate())))
+        assert found[0] == found[1]
 
 
 def test_parameters_that_are_drawn():

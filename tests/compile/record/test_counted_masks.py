@@ -387,3 +387,20 @@ def test_what_a_mask_names_has_a_name_of_its_own_in_the_call():
         out = run(b, x)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             out.backward()
+
+
+def test_as_many_elements_as_another_size_when_a_plan_is_looked_at_again():
+    """A module's mode has moved, so the function is recorded again: the plan is not one for this count."""
+    model = jtorch.nn.Linear(3, 3)
+
+    def program(x):
+        model(x[:3])
+        doubled = jtorch.cat([x, x[:3]])
+        return doubled * 2, doubled[doubled > 0].sum()
+
+    compiled = jtorch.compile(program)
+    for n in (4, 5, 3, 5, 1, 5):
+        x = jtorch.where(jtorch.arange(5) >= 5 - n, 1.0, -1.0)
+        for found, expected in zip(compiled(x), program(x), strict=True):
+            assert found.tolist() == expected.tolist()
+        model.train(not model.training)
