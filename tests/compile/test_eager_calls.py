@@ -895,3 +895,22 @@ def test_a_number_that_stood_for_another_one_is_not_put_back():
     for _ in range(4):
         f(jtorch.ones(2))
     assert optimizer.state[w]["n"] == 4 and optimizer.state[w]["kept"].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("make", [threading.Lock, threading.RLock, threading.Condition, threading.Semaphore])
+def test_locks_are_free_afterwards(make):
+    """Also where the call cannot be recorded, and runs eagerly within the same lock."""
+    lock, log = make(), []
+
+    def program(x):
+        with lock:
+            log.append(id(x))
+            return x * 2
+
+    compiled = jtorch.compile(program, fullgraph=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            assert compiled(jtorch.ones(2)).tolist() == [2.0, 2.0]
+            assert lock.acquire(blocking=False)
+            lock.release()

@@ -51,7 +51,7 @@ from jtorch.compile.observe.library import see_module, see_objects
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.output import see_call_out, see_output
 from jtorch.compile.observe.questions import see_hashed, see_search, see_tensor
-from jtorch.compile.observe.reading import source_of
+from jtorch.compile.observe.reading import LOCKS, source_of
 from jtorch.compile.observe.stand_ins import is_stand_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.compile.observe.volatile import check_volatile
@@ -424,7 +424,8 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     observer, name = stop.observer, callee.__name__
     owner: Any = args[0] if args else None
     rest = args[1:]
-    observer.hand_foreign(stop.frame, owner)
+    if name != "__exit__" or type(owner) not in LOCKS:
+        observer.hand_foreign(stop.frame, owner)
     if _see_setting(observer, stop.frame, callee, args):
         return
     kind = kind_of(type(owner))

@@ -105,11 +105,11 @@ class Positions:
 
     def keep(self, generator: Any) -> None:
         """Note where it is, once."""
-        if type(generator) is random.Random:
+        if isinstance(generator, random.Random):
             if id(generator) not in self._before:
                 self._before[id(generator)] = generator.setstate, generator.getstate()
             return
-        is_old = type(generator) is np.random.RandomState
+        is_old = isinstance(generator, np.random.RandomState)
         owner = generator if is_old else generator.bit_generator
         if id(owner) in self._before:
             return

@@ -14,6 +14,7 @@ import contextlib
 import dis
 import functools
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
@@ -48,6 +49,7 @@ from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.late_texts import instead_of_text, see_format, see_operator
 from jtorch.compile.observe.output_effects import goes_out
 from jtorch.compile.observe.questions import see_hashed, see_identity, see_search
+from jtorch.compile.observe.reading import LOCKS
 from jtorch.compile.observe.stand_ins import check_class, check_error, is_stand_in
 from jtorch.compile.observe.stepping import HANDLERS, LEAVING, Handler, Stop
 from jtorch.compile.observe.texts import makes_text, see_text
@@ -538,6 +540,12 @@ def _enter(stop: Stop) -> None:
             "recording would do that once",
             "Enter it outside.",
         )
+    elif isinstance(manager, threading.Semaphore):
+        raise stop.observer.error(
+            stop.frame, "enters a semaphore, which a recording would do once", "Enter it outside."
+        )
+    elif type(manager) not in LOCKS:  # before it is entered: who refused it later would leave it so
+        stop.observer.hand_foreign(stop.frame, manager)
 
 
 # -- calls ---------------------------------------------------------------------------------------------------

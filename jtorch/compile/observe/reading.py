@@ -5,6 +5,7 @@ What is handed to code that is not watched counts as read, all of it (``deep``).
 
 from __future__ import annotations
 
+import _thread
 import abc
 import contextvars
 import datetime
@@ -71,6 +72,7 @@ from jtorch.eager.tensor import Tensor
 Question = Callable[[Callable[[str, Any], str]], str]
 
 SMALL = 4096  # bytes of a NumPy array that are compared at each call
+LOCKS = (type(_thread.allocate_lock()), _thread.RLock)  # ``with`` which nothing is changed in the end
 LIMIT = 100_000  # reads of one recording
 _STILL = (  # classes of objects that do not change, or only by what is seen
     type(...), re.Pattern, re.Match, numbers.Number,

@@ -186,7 +186,9 @@ class Scalar:
     def _compared(self, test: Callable, other: Any, reflected: str) -> Any:
         if not _is_comparable(other) or self.answers(other, reflected):
             return NotImplemented
-        if isinstance(other, Scalar) and type(other) is not Scalar:  # of .item(): a branch, which that knows
+        if (
+            type(self) is Scalar and isinstance(other, Scalar) and type(other) is not Scalar
+        ):  # an Item knows how
             return NotImplemented
         return self._compare(test, other)
 

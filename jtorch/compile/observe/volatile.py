@@ -17,6 +17,7 @@ _THREADS = frozenset({
     ("multiprocessing.pool", "map"), ("multiprocessing.pool", "apply_async"),
 })  # fmt: skip
 _DRAWING = ("random", "secrets", "uuid")
+_DRAWING_ELSEWHERE = frozenset({("statistics", "samples"), ("statistics", "kde_random")})
 _CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time", "clock_gettime")
 _WORLD = frozenset(
     [("time", name + unit) for name in _CLOCKS for unit in ("", "_ns")]
@@ -93,13 +94,19 @@ def check_volatile(observer: Observer, frame: types.FrameType, callee: Any, args
             "Do that outside, and pass in what you read; or in a function that is disabled for compiling "
             "(jtorch.compiler.disable).",
         )
+    of_class = (
+        getattr(callee, "__objclass__", None) if isinstance(callee, types.MethodDescriptorType) else None
+    )
+    if of_class is not object and of_class in random.Random.__mro__:  # Random.random, of no object yet
+        module = "random"
     if isinstance(owner, random.Random):  # also of a class of the user's, whose own methods are watched
         module = "random"
     elif type(owner).__module__.startswith("numpy.random"):
         module = type(owner).__module__
     elif isinstance(owner, type) and owner.__module__ == "datetime":
         module = "datetime"
-    if module in _DRAWING or module.startswith("numpy.random") or (module, name) in _WORLD:
+    is_elsewhere = (module, name) in _DRAWING_ELSEWHERE or (module.startswith("scipy") and name == "rvs")
+    if is_elsewhere or module in _DRAWING or module.startswith("numpy.random") or (module, name) in _WORLD:
         raise observer.error(
             frame,
             f"calls {module}.{name}(), which gives something else at each call and a recording would keep",

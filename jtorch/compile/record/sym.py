@@ -134,6 +134,9 @@ class Sym:
     def __array_function__(self, function: Any, types: Any, operands: Any, options: Any) -> Any:
         raise self._not_numpys(function.__name__)
 
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        raise self._not_numpys("array")
+
     def _not_numpys(self, name: str) -> CompileError:
         return CompileError(
             f"{user_source()}: np.{name}() of a NumPy array that was computed with a number that may change "

@@ -231,6 +231,9 @@ class _Caller(Visitor[str]):
     def _draw(self, drawn: list[Opened]) -> None:
         """What generators give, which may be the same thing twice: behind the guards that cost nothing to
         fail, since a call that fails one from here on puts the generators back."""
+        for generator in {id(each.place.generator): each.place.generator for each in drawn}.values():
+            cls = self.name("C", type(generator))
+            self.miss_unless(About.OUTSIDE, f"{self.name('G', generator)}.__class__ is {cls}", state=True)
         self.names["begin_drawing"] = self.plan.drawing.begin
         self.add("begin_drawing()")
         for each in drawn:

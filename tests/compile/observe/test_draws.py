@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import statistics
 import warnings
 from collections import defaultdict, deque
 
@@ -614,6 +615,14 @@ EAGER |= {
     "starmap": lambda x: x * sum(itertools.starmap(random.randint, [(1, 5), (2, 3)])),
     "iter": lambda x: x * next(iter(random.random, None)),
     "defaultdict": lambda x: x * defaultdict(random.random)["a"],
+    "a method of the class": lambda x: x * sum(map(random.Random.random, [OWN])),
+    "statistics": lambda x: x * sum(statistics.NormalDist(0, 1).samples(2)),
+    "a function that NumPy calls": lambda x: (
+        x + jtorch.from_numpy(np.apply_along_axis(lambda v: v * random.random(), 0, np.ones((2, 4)))[0])
+    ),
+    "a list of arrays": lambda x: (
+        x + jtorch.from_numpy(np.array([np.ones(4) * random.random(), np.ones(4) * random.random()])[0])
+    ),
     "a partial in map": lambda x: x * sum(map(functools.partial(random.uniform, 1.0), [2.0])),
     "key": lambda x: x * sorted([1.0, 2.0, 3.0], key=functools.partial(random.gauss, 0.0))[0],
 }
@@ -684,6 +693,20 @@ def test_generators_that_share_a_state():
         return [step(X).tolist() for _ in range(8)], str(bits.state)
 
     assert run(jtorch.compile(fullgraph=True)) == run(lambda f: f)
+
+
+def test_a_class_that_is_given_to_a_generator():
+    class Half(random.Random):
+        def random(self):
+            return 0.5
+
+    own = random.Random(3)
+    compiled = jtorch.compile(lambda x: x * own.random(), fullgraph=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled(X)
+        own.__class__ = Half
+        assert compiled(X).tolist() == (X * 0.5).tolist()
 
 
 def test_a_method_that_somebody_replaces(monkeypatch):
