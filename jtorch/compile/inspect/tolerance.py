@@ -62,6 +62,21 @@ class Tolerance:
         allowed += self.budget.get(a.dtype.name, 0.0) * np.abs(exact).max(initial=0.0)
         return bool(np.abs(b - exact).max(initial=0.0) <= allowed)
 
+    def rounded(self, number: float, atom: Any) -> Any:
+        """A number that ``.item()`` gave, in the precision that it was computed in: that of the tensors that
+        ``atom`` is made of."""
+        made_by = {var: eqn for eqn in self.graph.eqns for var in eqn.outputs}
+        stack, seen = [atom], {atom}
+        while stack:
+            eqn = made_by.get(stack.pop())
+            for a in (a for a in (eqn.inputs if eqn is not None else ()) if isinstance(a, Var)):
+                if a.dtype.kind == "f" and a.dtype.itemsize < _F64.itemsize:
+                    return a.dtype.type(number)
+                if not a.shape and a not in seen:
+                    seen.add(a)
+                    stack.append(a)
+        return number
+
     def plain(self) -> Values:
         """Every variable of the graph, interpreted."""
         if self._plain is None:

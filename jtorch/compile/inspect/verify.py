@@ -19,7 +19,7 @@ from jtorch.compile.inspect.localize import localize
 from jtorch.compile.inspect.naming import Named
 from jtorch.compile.inspect.stages import BUDGET
 from jtorch.compile.inspect.tolerance import Tolerance
-from jtorch.compile.record.returned import Output
+from jtorch.compile.record.returned import Number, Output
 from jtorch.compile.record.snapshot import Snapshot, graph_arguments
 from jtorch.compile.run.caller import MISS
 from jtorch.core import watch
@@ -190,7 +190,7 @@ class _Verification:
                 return tolerance.differs_from_eager(a, b, atom)
             return f"{type(a).__name__} against {type(b).__name__}"
         if isinstance(a, float) and isinstance(b, float):
-            return tolerance.differs_from_eager(a, b, atom)
+            return tolerance.differs_from_eager(tolerance.rounded(a, atom), tolerance.rounded(b, atom), atom)
         return None if a is b or a == b else f"{a!r} against {b!r}"
 
     def _name(self, array: Any) -> str:
@@ -206,7 +206,8 @@ class _Atoms:
     def __init__(self, capture: Any, graph: Graph, leaves: list[Any]) -> None:
         outputs = graph.outputs
         effects, rest = capture.effects, iter(outputs[capture.n_results :])
-        self.results = {k: outputs[r.index] for k, r in enumerate(capture.results) if isinstance(r, Output)}
+        made = ((k, r) for k, r in enumerate(capture.results) if isinstance(r, (Output, Number)))
+        self.results = {k: outputs[r.index] for k, r in made}
 
         def now(tensor: Any) -> Any:
             return leaves[capture.places[id(tensor)]] if id(tensor) in capture.places else tensor

@@ -7,6 +7,7 @@ import pytest
 
 import jtorch
 import jtorch.nn as nn
+import jtorch.nn.functional as F
 from jtorch.compile.codegen import source
 from jtorch.compile.codegen.source import Kernel
 from jtorch.compile.graph.passes import _RULES_OF
@@ -266,3 +267,22 @@ def test_what_is_written_outside_with_a_graph_is_verified_where_roundings_differ
         n = 2 + k % 3
         step((jtorch.arange(3.0 * n).reshape(n, 3) * 0.3 + 1) * (k - 3), k)
     assert step.verifier.verified >= 3
+
+
+def test_a_number_is_as_precise_as_what_it_is_made_of():
+    jtorch.manual_seed(0)
+    model = jtorch.nn.Linear(4, 3)
+    optimizer = jtorch.optim.Adam(model.parameters())
+
+    @jtorch.compile(verify="every:1")
+    def step(x, y, share):
+        output = model(share * x + (1 - share) * x.flip(0))
+        loss = share * F.cross_entropy(output, y) + (1 - share) * F.cross_entropy(output, y.flip(0))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item(), loss.item() * 0.5 + 1
+
+    for k in range(20):
+        n = (5, 5, 6, 3)[k % 4]
+        step(jtorch.arange(4.0 * n).reshape(n, 4) / 9, jtorch.arange(n) % 3, 0.1 + k / 40)
