@@ -122,7 +122,7 @@ def see_identity(observer: Observer, frame: types.FrameType | None, one: Any, ot
             return
         if observer.leaves[place] is b:
             raise ArgumentReached(place)
-        observer.ask(("is", place, id(b)), _apart(f"a{place}", b))
+        observer.ask(("outside", place, id(b)), _apart(f"a{place}", b))
 
 
 def _is_number(value: Any) -> bool:

@@ -161,7 +161,10 @@ class Reading:
             self.facts(ClassRead, frame, owner)
 
     def ask(self, identity: tuple, test: Question) -> None:
-        """The function depends on what ``test`` says of its arguments."""
+        """The function depends on what ``test`` says of its arguments: of those at the positions that come
+        after the first part of ``identity``, or at the first of these."""
+        of_several = identity[0] in ("is", "apart")
+        self.drawn.check_unasked(identity[1:] if of_several else identity[1:2])
         self.questions.setdefault(identity, test)
 
     def contents(self, frame: types.FrameType | None, container: Any) -> None:

@@ -90,6 +90,11 @@ class Drawn:
             return False
         return owner(array) is not FOREIGN and id(owner(array)) not in known
 
+    def check_unasked(self, positions: Iterable[int]) -> None:
+        """Raise CompileError where the program asks which object something drawn is, or the like."""
+        for position in positions:
+            self._check(position, "of which the program asks more than the elements")
+
     def check_unread(self, position: int) -> None:
         """Raise CompileError where NumPy reads the elements of an array that was drawn."""
         self._check(position, "and NumPy reads the elements that it gives")

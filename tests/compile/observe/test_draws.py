@@ -508,6 +508,22 @@ def test_a_schedule_that_draws_before():
         assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
 
 
+def test_which_object_is_drawn():
+    pool = [jtorch.ones(4), jtorch.full((4,), 2.0)]
+
+    def same(x):
+        return x * 2 if random.choice(pool) is random.choice(pool) else x + 1
+
+    def known(x):
+        return x * 2 if random.choice(pool) is pool[0] else x + 1
+
+    def several(x):
+        return x * len({id(random.choice(pool)), id(random.choice(pool))})
+
+    for program in (same, known, several):
+        assert_as_eager(program, [(X,)] * 8, compiles=False)
+
+
 def test_gradients_and_attributes_of_what_is_drawn():
     def marked(x):
         chosen = random.choice(pool)
