@@ -142,7 +142,7 @@ class Scalar:
 
     def _decide(self, test: Callable, other: Any) -> bool:
         right = self.tracer.fresh(other.var) if isinstance(other, Scalar) else float(other)
-        compared = self.tracer.record(BY_NAME[_NAMES[test]], self.tracer.fresh(self.var), right)
+        compared = self.tracer.record(BY_NAME[NAMES[test]], self.tracer.fresh(self.var), right)
         return bool(self.tracer.branches.decide(compared))
 
     def in_range(self, least: float, most: float, or_infinite: bool) -> bool:
@@ -253,7 +253,7 @@ class Scalar:
         return hash(float(self))
 
 
-_NAMES = {
+NAMES = {  # of the ops that compare
     operator.eq: "eq", operator.ne: "ne", operator.lt: "lt", operator.le: "le", operator.gt: "gt",
     operator.ge: "ge",
 }  # fmt: skip

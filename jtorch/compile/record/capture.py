@@ -274,13 +274,13 @@ def _capture(
     leaves, traced = arguments.leaves, arguments.traced
     (args, kwargs), made_anew = rebuild(structure, arguments.shown)
     given = Given(made_anew, containers)
+    observer.drawn = drawn = Drawn(tracer, arguments)
     observer.start(function, leaves, (args, kwargs))
     observer.numbers = given.numbers
     observer.places, observer.versions_before = tracer.places, tracer.versions
     for value in arguments.shown:
         if type(value) is np.ndarray:
             observer.meet(value)
-    observer.drawn = drawn = Drawn(tracer, arguments)
     observer.effects.plain, tracer.observer = known.digits, observer
     observer.effects.leave_turn = tracer.leave_turn
     observer.runtime_numbers = tracer.runtime_numbers

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe.scalar import Digits, Scalar, within
+from jtorch.compile.observe.scalar import NAMES, Digits, Scalar, within
 from jtorch.compile.observe.texts import refused_text
 from jtorch.compile.record.inputs import LeafPlace
 from jtorch.core.errors import CompileError, user_source
@@ -139,7 +139,7 @@ class Item(Scalar):
             return bool(test(float(self), other))  # which is refused
         self._check_decides()
         mine, others = _alike(self.tracer, (self, other), exact=True)
-        return self.tracer.branches.decide(self.tracer.record(BY_NAME[_TESTS[test]], mine, others))
+        return self.tracer.branches.decide(self.tracer.record(BY_NAME[NAMES[test]], mine, others))
 
     def in_range(self, least: float, most: float, or_infinite: bool) -> bool:
         """As of other numbers; what is known of the tensor that it is of is not looked at."""
@@ -163,12 +163,6 @@ class Item(Scalar):
         number = _operand(self.tracer, self, False)
         above = self.tracer.record(BY_NAME["ge"], number, math.ceil(least))
         return self.tracer.record(BY_NAME["logical_and"], above, self.tracer.record(_LE, number, int(most)))
-
-
-_TESTS = {
-    operator.eq: "eq", operator.ne: "ne", operator.lt: "lt", operator.le: "le", operator.gt: "gt",
-    operator.ge: "ge",
-}  # fmt: skip
 
 
 def item_of(sym: Any) -> Item:
