@@ -135,7 +135,7 @@ class Sym:
         raise self._not_numpys(function.__name__)
 
     def __array__(self, *args: Any, **options: Any) -> Any:
-        raise self._not_numpys("array")
+        raise self.tracer.runtime_numbers([]) or self._not_numpys("array")
 
     def _not_numpys(self, name: str) -> CompileError:
         return CompileError(
