@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +19,7 @@ from jtorch.compile.plan.plan import Destination, Plan
 from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
 from jtorch.core import config
+from jtorch.core.errors import CompileError
 
 
 @dataclass(eq=False)
@@ -35,14 +38,35 @@ def compile_graph(
 ) -> Program:
     """Compile ``graph`` for ``target``."""
     dump = debug.Dump(graph.name)
-    plan = planned(graph, destinations, timings, dump)
-    with timings.measure("emit"):
-        code = target.emit(plan)
-    dump("kernels", lambda: debug.kernel_text(code), "py")
+    with _deep(graph.name):
+        plan = planned(graph, destinations, timings, dump)
+        with timings.measure("emit"):
+            code = target.emit(plan)
+        dump("kernels", lambda: debug.kernel_text(code), "py")
     with timings.measure("build"):
         runner = target.load(code, graph, binding)
         timings.kernels_compiled += runner.compiled
     return Program(target, plan.fused.graph, plan, code, runner)
+
+
+@contextmanager
+def _deep(name: str) -> Iterator[None]:
+    """Formulas are gone through from their results to what they read, a call for each step: a sum that a loop
+    adds to may have hundreds. Raises CompileError where it has too many even so."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEPTH))
+    try:
+        yield
+    except RecursionError as error:
+        raise CompileError(
+            f"'{name}' computes a formula of more steps than can be compiled as one, such as a sum that a "
+            "long loop adds to: collect the parts in a list, and add up jtorch.stack(parts)."
+        ) from error
+    finally:
+        sys.setrecursionlimit(before)
+
+
+_DEPTH = 6000  # of Python's calls
 
 
 def planned(

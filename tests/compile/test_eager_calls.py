@@ -914,3 +914,24 @@ def test_locks_are_free_afterwards(make):
             assert compiled(jtorch.ones(2)).tolist() == [2.0, 2.0]
             assert lock.acquire(blocking=False)
             lock.release()
+
+
+def test_a_sum_that_a_long_loop_adds_to():
+    """Hundreds of steps are one formula; of too many for Python's stack the call runs eagerly."""
+    w = jtorch.randn(4, 4, dtype=jtorch.float64)
+
+    def program(x, n):
+        loss = 0
+        for k in range(n):
+            loss += (x[k % 4] @ w).sum()
+        return loss
+
+    compiled = jtorch.compile(program, fullgraph=False)
+    x = jtorch.randn(4, 4, dtype=jtorch.float64)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for n in (10, 300):
+            assert compiled(x, n).item() == pytest.approx(program(x, n).item())
+        assert not told
+        assert compiled(x, 1500).item() == pytest.approx(program(x, 1500).item())
+    assert all(issubclass(each.category, jtorch.errors.EagerWarning) for each in told)

@@ -256,7 +256,7 @@ class Instances(Runner):
         parts = self.functions.parts(*sizes)
         made = Assembly(self, words, values, parts, is_cut)
         tiling = Tiling(self.plan.tasks, ())
-        if is_cut:
+        if is_cut and self.plan.schedule is not None:  # else no size of the plan moves, only what it asks
             tiling = self.steps.tiling(sizes, made.times, parts)
         self._lay_out(words, values, self._slots_of(tiling) if tiling.runs else self.slots)
         made.assemble(*tiling)

@@ -152,3 +152,23 @@ def test_the_same_tensor_as_argument_and_outside_at_any_size():
     for n in (5, 6, 7):
         assert f(w, jtorch.ones(n, 3)).tolist() == [12.0 + n] * 3
         assert f(jtorch.ones(n + 1, 3), w).tolist() == [n + 13.0] * 3
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_integer_that_is_asked_alone(threads):
+    """``if batch_index % 10 == 0`` beside work that threads share: no word of the plan depends on it."""
+    weight = jtorch.randn(300, 400, dtype=jtorch.float64)
+
+    def program(k, x):
+        y = (x @ weight.t()).relu()
+        return (y * 2 if k % 10 == 0 else y).sum()
+
+    before = jtorch.get_num_threads()
+    jtorch.set_num_threads(threads)
+    try:
+        compiled, x = jtorch.compile(program), jtorch.randn(500, 400, dtype=jtorch.float64)
+        for k in range(25):
+            assert compiled(k, x).item() == pytest.approx(program(k, x).item(), rel=1e-12)
+        assert len(compiled.retraces) <= 3
+    finally:
+        jtorch.set_num_threads(before)
