@@ -93,6 +93,8 @@ def pow(x: Any, y: Any) -> Array:
         return (root if y > 0 else np.float32(1) / root).astype(x.dtype)
     if y.__class__ is float and y == -0.5:
         return rsqrt(x)
+    if y.__class__ is float and y == 3.0 and x.__class__ is np.ndarray and x.dtype.char in "fd":
+        return x * x * x  # as PyTorch does: NumPy calls pow for each element, which takes 200 times as long
     if y.__class__ is x.__class__ is np.ndarray and not y.ndim and y.dtype.kind == "f" and y == 0.5:
         return _half_power(x)
     try:
