@@ -38,11 +38,10 @@ def compile_graph(
 ) -> Program:
     """Compile ``graph`` for ``target``."""
     dump = debug.Dump(graph.name)
-    with _deep(graph.name):
-        plan = planned(graph, destinations, timings, dump)
-        with timings.measure("emit"):
-            code = target.emit(plan)
-        dump("kernels", lambda: debug.kernel_text(code), "py")
+    plan = planned(graph, destinations, timings, dump)
+    with timings.measure("emit"), _deep(graph.name):
+        code = target.emit(plan)
+    dump("kernels", lambda: debug.kernel_text(code), "py")
     with timings.measure("build"):
         runner = target.load(code, graph, binding)
         timings.kernels_compiled += runner.compiled
@@ -76,14 +75,14 @@ def planned(
     dump = dump or debug.Dump(graph.name)
     fuel = Fuel(int(config.get("FUEL")))
     dump("trace", lambda: str(graph))
-    with timings.measure("passes"):
+    with timings.measure("passes"), _deep(graph.name):
         graph = finalise(optimise(graph, fuel, lambda name, g, s: dump(name, lambda: str(g))))
         if config.get("CHECK"):
             check(graph)
     dump("final", lambda: str(graph))
-    with timings.measure("fuse"):
+    with timings.measure("fuse"), _deep(graph.name):
         fused = fuse(graph, fuel)
-    with timings.measure("plan"):
+    with timings.measure("plan"), _deep(graph.name):
         plan = plan_memory(graph, fused, destinations)
     dump("plan", lambda: debug.plan_text(plan))
     return plan

@@ -338,3 +338,13 @@ def test_errors(name):
     call, kind, sentence = ERRORS[name]
     with pytest.raises(kind, match=sentence):
         call(jtorch.tensor([1.0, 2.0]), jtorch.tensor([1, 2]), jtorch.tensor([True, False]))
+
+
+@pytest.mark.parametrize("dtype", [jtorch.float32, jtorch.float64])
+def test_the_cube_is_two_products(dtype):
+    x = jtorch.tensor(
+        [0.0, -0.0, 1.1, -2.3, 1e-20, 3e12, float("inf"), -float("inf"), float("nan")], dtype=dtype
+    )
+    found, expected = x**3.0, x * x * x
+    assert repr(found) == repr(expected)
+    assert found.isnan().equal(x.isnan())

@@ -184,7 +184,7 @@ class Memory(Evaluator):
 
     def lends(self, array: np.ndarray) -> bool:
         """Whether it is an argument."""
-        return any(lent is array for lent in self.lent)
+        return id(array) in self.places
 
     def read(self, sym: Any) -> Atom:
         """The variable that holds the value of ``sym`` now."""

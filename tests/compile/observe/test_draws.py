@@ -750,10 +750,10 @@ def test_a_checkpoint():
             found = [plain(run(X)) for _ in range(3)]
             if wrap is not jtorch.compile:
                 expected = found
-    np.testing.assert_allclose(str_free(found), str_free(expected), rtol=1e-6)
+    np.testing.assert_allclose(elements_of(found), elements_of(expected), rtol=1e-6)
 
 
-def str_free(found):
+def elements_of(found):
     return [values for call in found for _, values in call]
 
 
