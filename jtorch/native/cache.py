@@ -11,15 +11,16 @@ compiled again; a folder that is not ours alone is not used.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from jtorch.core import progress, threads
+from jtorch.core import config, progress, threads
 from jtorch.native import cache_files, loader
 
 if TYPE_CHECKING:
@@ -69,6 +70,34 @@ class _Wanted(NamedTuple):
     effort: loader.Effort
     check: Callable[[bytes, str], None] | None = None  # what must hold of its code
     is_floor: bool = False
+
+
+def is_offered() -> bool:
+    """Whether kernels can be compiled and kept here."""
+    return config.jitted() and cache_files.open_folder(warn=False) is not None
+
+
+Made = TypeVar("Made")
+
+
+def once_offered(make: Callable[..., Made]) -> Callable[..., Made | None]:
+    """``make``, which is called once for each arguments; None where LLVM refuses what it makes, or is not there,
+    and as long as kernels are switched off or have no folder."""
+    made: dict[tuple, Made | None] = {}
+
+    @functools.wraps(make)
+    def get(*arguments: Any) -> Made | None:
+        if arguments not in made:
+            if not is_offered():
+                return None
+            try:
+                made[arguments] = make(*arguments)
+            except (RuntimeError, ImportError, OSError):  # a kernel that does not compile is a RuntimeError
+                made[arguments] = None
+        return made[arguments]
+
+    get.cache_clear = made.clear  # type: ignore[attr-defined]
+    return get
 
 
 def get_or_build(source: str, entry: str) -> Built:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import config, threads
+from jtorch.core import threads
 from jtorch.core.failure import Failure, FailureKind
 from jtorch.core.followed import one_step
 from jtorch.core.op import ContractionAxes
@@ -25,7 +25,7 @@ from jtorch.core.pieces import LEAST_TIME, Piece, product_pieces, product_time
 from jtorch.core.products import MOST_AXES, Axis, BlasMatrices, Product, blas_matrices, product_of_layouts
 from jtorch.core.strides import contiguous_strides
 from jtorch.core.threads import PARALLEL_FLOPS
-from jtorch.native import blas, cache_files, packed, workers
+from jtorch.native import blas, cache, packed, workers
 from jtorch.native.executor import Executor, Patch
 from jtorch.native.packed import Way
 
@@ -242,14 +242,9 @@ def contract(axes: ContractionAxes, x: Array, y: Array, bias: Array | None = Non
     return out
 
 
-@functools.cache
+@cache.once_offered
 def _has_kernel(kind: str) -> bool:
-    if not config.jitted() or cache_files.open_folder(warn=False) is None:
-        return False
-    try:
-        return bool(packed.kernel(kind))
-    except (RuntimeError, ImportError, OSError):  # LLVM refuses it, or is not there
-        return False
+    return bool(packed.kernel(kind))
 
 
 class _Plan:

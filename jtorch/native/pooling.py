@@ -9,7 +9,6 @@ sizes of images.
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -17,8 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jtorch.core import config
-from jtorch.native import cache, cache_files
+from jtorch.native import cache
 
 Array = np.ndarray
 Pair = tuple[int, int]
@@ -88,17 +86,11 @@ def _kernel(
 _Block = ctypes.c_int64 * 8
 
 
-@functools.cache
-def _compiled(entry: str, dtype: str, window: Window) -> Callable | None:
-    """The kernel as a C function of its block of arguments; None where none can be compiled or kept."""
-    if not config.jitted() or cache_files.open_folder(warn=False) is None:
-        return None
+@cache.once_offered
+def _compiled(entry: str, dtype: str, window: Window) -> Callable:
+    """The kernel as a C function of its block of arguments."""
     source = {"max_pool": _max_pool_source, "max_unpool": _max_unpool_source}[entry](dtype, window)
-    try:
-        built = cache.get_or_build(source, entry)
-    except (RuntimeError, ImportError, OSError):  # a kernel that does not compile is a RuntimeError
-        return None
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(built.address)
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(cache.get_or_build(source, entry).address)
 
 
 _HEAD = """\

@@ -7,13 +7,11 @@ A builtin of our own machine code reads the arrays: by way of ctypes, a product 
 from __future__ import annotations
 
 import ctypes
-import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jtorch.core import config
-from jtorch.native import blas, cache, cache_files, llvm_files
+from jtorch.native import blas, cache, llvm_files
 from jtorch.native.builtin import DATA_OFFSET, api, make_builtin
 from jtorch.native.contraction import contract as contract
 from jtorch.native.executor import layout_is_known
@@ -34,19 +32,14 @@ def runner(dtype: np.dtype) -> Callable[[Array, Array, Array], int] | None:
     time. None for other dtypes, and where machine code cannot be had or kept.
     """
     kind = _DTYPES.get(dtype)
-    return None if kind is None else _runners().get(kind)
+    return None if kind is None else (_runners() or {}).get(kind)
 
 
-@functools.cache
+@cache.once_offered
 def _runners() -> dict[str, Callable[..., int]]:
-    if not config.jitted() or cache_files.open_folder(warn=False) is None or not _layout_is_known():
+    if not _layout_is_known() or not blas.is_private():  # SciPy's copy is no better than NumPy's
         return {}
-    try:
-        if not blas.is_private():  # SciPy's copy is no better than NumPy's
-            return {}
-        made = {kind: _make(kind, dtype) for dtype, kind in _DTYPES.items()}
-    except (RuntimeError, ImportError, OSError):  # no BLAS, or LLVM refuses the code, or is not there
-        return {}
+    made = {kind: _make(kind, dtype) for dtype, kind in _DTYPES.items()}
     return made if all(_is_right(made[kind], dtype) for dtype, kind in _DTYPES.items()) else {}
 
 

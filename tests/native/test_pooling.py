@@ -116,9 +116,10 @@ def test_volumes_and_sequences_are_left_to_numpy():
 def test_without_kernels_numpy_pools(setting, monkeypatch):
     monkeypatch.setenv(setting, "0")
     pooling._compiled.cache_clear()
-    try:
-        x = np.random.default_rng(0).standard_normal((4, 4, 32, 32)).astype(np.float32)
-        out, _, _ = _pooled(x, kernel_size=2)
-    finally:
-        pooling._compiled.cache_clear()
+    x = np.random.default_rng(0).standard_normal((4, 4, 32, 32)).astype(np.float32)
+    geometry = {name: (2, 2) for name in ("kernel", "stride")} | {"padding": (0, 0), "dilation": (1, 1)}
+    assert pooling.max_pool(x, (16, 16), **geometry) is None
+    out, _, _ = _pooled(x, kernel_size=2)
     np.testing.assert_array_equal(out, x.reshape(4, 4, 16, 2, 16, 2).max((3, 5)))
+    monkeypatch.undo()
+    assert pooling.max_pool(x, (16, 16), **geometry) is not None  # that there was none is not kept

@@ -27,13 +27,12 @@ from jtorch.compile.run.runner import Runner
 from jtorch.compile.run.targets import CPU, of_sizes
 from jtorch.compile.target import Binding
 from jtorch.compile.timings import Timings
-from jtorch.core import config
 from jtorch.core.dim import symbol
 from jtorch.core.environment import LEAST as LEAST_SIZE
 from jtorch.core.environment import Environment, Exact
 from jtorch.core.op import Kind
 from jtorch.core.sizes import shape_of
-from jtorch.native import cache_files
+from jtorch.native import cache
 from jtorch.native.executor import layout_is_known
 
 _log = logging.getLogger("jtorch.bodies")
@@ -75,7 +74,7 @@ class _Constant(NamedTuple):
 
 def is_offered() -> bool:
     """Whether kernels can be compiled, kept and called here."""
-    return config.jitted() and layout_is_known() and cache_files.open_folder(warn=False) is not None
+    return layout_is_known() and cache.is_offered()
 
 
 def call_of(

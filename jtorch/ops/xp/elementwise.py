@@ -84,6 +84,9 @@ def sign(x: Array) -> Array:
     return np.subtract(x > 0, x < 0, dtype=x.dtype)  # 0 for NaN, as in PyTorch
 
 
+_FLOATS = frozenset({float, np.float32, np.float64})  # Python's, and what a constant of a graph is
+
+
 def pow(x: Any, y: Any) -> Array:
     if y.__class__ is bool:  # bools stay bools beside this one, where NumPy makes int8 of them
         return clone(x) if y else np.ones_like(x)
@@ -93,7 +96,7 @@ def pow(x: Any, y: Any) -> Array:
         return (root if y > 0 else np.float32(1) / root).astype(x.dtype)
     if y.__class__ is float and y == -0.5:
         return rsqrt(x)
-    if y.__class__ is float and y == 3.0 and x.__class__ is np.ndarray and x.dtype.char in "fd":
+    if y.__class__ in _FLOATS and y == 3.0 and x.__class__ is np.ndarray and x.dtype.char in "fd":
         return x * x * x  # as PyTorch does: NumPy calls pow for each element, which takes 200 times as long
     if y.__class__ is x.__class__ is np.ndarray and not y.ndim and y.dtype.kind == "f" and y == 0.5:
         return _half_power(x)

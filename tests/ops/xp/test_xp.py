@@ -73,6 +73,14 @@ def test_fold_is_the_adjoint_of_windows():
     np.testing.assert_allclose((seen * g).sum(), (x * xp.fold(g, shape=x.shape, **facts)).sum())
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_third_powers_multiply_whatever_the_three_is(dtype):
+    """A number of the program is Python's, and NumPy's once it is a constant of a graph: the same bits."""
+    x = np.random.default_rng(0).standard_normal(1000).astype(dtype)
+    for three in (3.0, dtype(3)):
+        np.testing.assert_array_equal(xp.pow(x, three), x * x * x)
+
+
 @pytest.mark.parametrize("value", SPECIAL)
 def test_sign(value):
     expected = 0.0 if np.isnan(value) else np.sign(value)
