@@ -17,7 +17,7 @@ from jtorch.core import devices
 from jtorch.core import dtypes as dt
 from jtorch.core.op import CONTEXT
 from jtorch.eager.messages import long_name
-from jtorch.eager.nested import tensor_of
+from jtorch.eager.nested import is_recorded, tensor_of
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 
 # -- in ----------------------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     ([1.0, 1.0], [1.0, 1.0])
     """
     if is_recorded(array):
-        return wrap(array)
+        return wrap(CONTEXT.get().evaluator.as_value(array))
     if not isinstance(array, np.ndarray):
         kind = type(array)
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
@@ -142,11 +142,6 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return from_numpy(np.from_dlpack(ext_tensor, copy=copy))
 
 
-def is_recorded(value: Any) -> bool:
-    """Whether ``value`` stands for an array while a graph is recorded."""
-    return hasattr(value, "lies_in")
-
-
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a tensor, sharing memory and the tape where it is a tensor or array of that dtype.
 
@@ -238,7 +233,9 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
     Source: https://numpy.org/doc/stable/user/basics.interoperability.html
     """
-    array = numpy(self)
+    if self._requires_grad:
+        numpy(self)  # which says what to do
+    array = _concrete(self, "__array__()")
     return array if dtype is None and not copy else np.array(array, dtype=dtype, copy=copy)
 
 

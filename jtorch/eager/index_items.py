@@ -21,7 +21,7 @@ from jtorch.core.dtypes import bool_, int64, uint8
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.sizes import slice_bounds
 from jtorch.eager.binding import APPLY
-from jtorch.eager.nested import composed, tensor_of
+from jtorch.eager.nested import composed, is_recorded, tensor_of
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 
@@ -57,7 +57,9 @@ def _makes_a_tuple(part: Any) -> bool:
 def _entry(part: Any) -> Any:
     if isinstance(part, (list, tuple, range, np.ndarray)):
         part = _as_index(part)
-    elif getattr(part, "as_runtime_scalar", None).__class__ is int:  # which only a replay knows
+    elif getattr(part, "as_runtime_scalar", None).__class__ is int or is_recorded(
+        part
+    ):  # which only a replay knows
         part = tensor_of(part)
     if isinstance(part, np.bool_):
         return bool(part)

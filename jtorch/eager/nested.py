@@ -53,7 +53,7 @@ def _changes(leaf: Any) -> bool:
     """Whether it is another one at a later call."""
     if isinstance(leaf, np.ndarray):
         return op_module.CONTEXT.get().evaluator.lends(leaf)
-    return isinstance(leaf, Tensor) or hasattr(leaf, "as_runtime_scalar")
+    return isinstance(leaf, Tensor) or hasattr(leaf, "as_runtime_scalar") or is_recorded(leaf)
 
 
 def _leaves(data: Any) -> list[Any]:
@@ -65,14 +65,14 @@ def _leaves(data: Any) -> list[Any]:
 def _dtype_of(leaf: Any) -> np.dtype:
     if isinstance(leaf, Tensor):
         return leaf._data.dtype
-    if isinstance(leaf, (np.ndarray, np.generic)):
+    if isinstance(leaf, (np.ndarray, np.generic)) or is_recorded(leaf):
         return leaf.dtype
     return dt.of_number(getattr(leaf, "as_runtime_scalar", leaf))
 
 
 def _stacked(part: Any, target: np.dtype) -> Tensor:
     if isinstance(part, (list, tuple)):
-        rows = len(part) > 0 and isinstance(part[0], (list, tuple, np.ndarray))
+        rows = len(part) > 0 and _is_row(part[0])
         made = [_stacked(p, target) if rows else _element(p, target) for p in part]
         shapes = [tuple(t.shape) for t in made]
         if any(shape != shapes[0] for shape in shapes):
@@ -80,14 +80,23 @@ def _stacked(part: Any, target: np.dtype) -> Tensor:
         if not made:
             return wrap(op_module.CONTEXT.get().evaluator.new(np.zeros(0, target)))
         return APPLY["cat"](*(APPLY["unsqueeze"](t, axes=(0,)) for t in made), axis=0)
-    if isinstance(part, np.ndarray) and _changes(part):
-        part = wrap(part)
+    if is_recorded(part) or (isinstance(part, np.ndarray) and _changes(part)):
+        part = wrap(op_module.CONTEXT.get().evaluator.as_value(part))
     if isinstance(part, Tensor):
         part = part.detach()
         return APPLY["clone"](part) if part._data.dtype == target else APPLY["cast"](part, dtype=target)
     if hasattr(part, "as_runtime_scalar"):
         return wrap(op_module.CONTEXT.get().xp.full(part, shape=(), dtype=target))
     return wrap(op_module.CONTEXT.get().evaluator.new(as_tensor_data(part, dt.of(target))))
+
+
+def _is_row(part: Any) -> bool:
+    return isinstance(part, (list, tuple, np.ndarray)) or (is_recorded(part) and part.ndim > 0)
+
+
+def is_recorded(value: Any) -> bool:
+    """Whether ``value`` stands for an array, or an element of one, while a graph is recorded."""
+    return hasattr(value, "lies_in")
 
 
 def _element(part: Any, target: np.dtype) -> Tensor:

@@ -81,8 +81,8 @@ Made = TypeVar("Made")
 
 
 def once_offered(make: Callable[..., Made]) -> Callable[..., Made | None]:
-    """``make``, which is called once for each arguments; None where LLVM refuses what it makes, or is not there,
-    and as long as kernels are switched off or have no folder."""
+    """``make``, which is called once for each arguments; None where LLVM refuses what it makes, or is not
+    there, and as long as kernels are switched off or have no folder."""
     made: dict[tuple, Made | None] = {}
 
     @functools.wraps(make)

@@ -916,6 +916,22 @@ def test_locks_are_free_afterwards(make):
             lock.release()
 
 
+@pytest.mark.parametrize("make", [threading.Lock, threading.RLock])
+def test_locks_are_taken_when_a_function_is_recorded(make):
+    lock, taken = make(), []
+
+    def program(x):
+        with lock:
+            return x * 2
+
+    compiled = jtorch.compile(program)
+    for _ in range(3):
+        taken.append(lock.acquire(blocking=False))
+        lock.release()
+        assert compiled(jtorch.ones(2)).tolist() == [2.0, 2.0]
+    assert taken == [True] * 3 and len(compiled.retraces) == 0
+
+
 def test_a_sum_that_a_long_loop_adds_to():
     """Hundreds of steps are one formula; of too many for Python's stack the call runs eagerly."""
     w = jtorch.randn(4, 4, dtype=jtorch.float64)

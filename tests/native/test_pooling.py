@@ -117,7 +117,7 @@ def test_without_kernels_numpy_pools(setting, monkeypatch):
     monkeypatch.setenv(setting, "0")
     pooling._compiled.cache_clear()
     x = np.random.default_rng(0).standard_normal((4, 4, 32, 32)).astype(np.float32)
-    geometry = {name: (2, 2) for name in ("kernel", "stride")} | {"padding": (0, 0), "dilation": (1, 1)}
+    geometry = dict.fromkeys(("kernel", "stride"), (2, 2)) | {"padding": (0, 0), "dilation": (1, 1)}
     assert pooling.max_pool(x, (16, 16), **geometry) is None
     out, _, _ = _pooled(x, kernel_size=2)
     np.testing.assert_array_equal(out, x.reshape(4, 4, 16, 2, 16, 2).max((3, 5)))

@@ -19,7 +19,7 @@ from jtorch.compile.observe.guards import MISSING, LengthRead, MembershipRead
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.questions import has_argument, see_identity, see_search, see_tensor
-from jtorch.compile.observe.stand_ins import check_class, is_stand_in
+from jtorch.compile.observe.stand_ins import check_class, stands_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.eager.tensor import Tensor
 
@@ -84,7 +84,7 @@ def _identity(stop: Stop, args: list[Any]) -> None:
 def _names(stop: Stop, args: list[Any]) -> None:
     if args and isinstance(args[0], Tensor):
         user_attributes.see_all(stop.observer, stop.frame, args[0])
-    if args and is_stand_in(args[0]):
+    if args and stands_in(args[0]):
         raise args[0].refuse("dir()")
     if args:
         stop.observer.members(stop.frame, args[0])

@@ -52,7 +52,7 @@ from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.output import see_call_out, see_output
 from jtorch.compile.observe.questions import see_hashed, see_search, see_tensor
 from jtorch.compile.observe.reading import LOCKS, source_of
-from jtorch.compile.observe.stand_ins import is_stand_in
+from jtorch.compile.observe.stand_ins import stands_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.compile.observe.volatile import check_volatile
 from jtorch.core.dim import is_symbolic
@@ -392,7 +392,7 @@ def _see_class(stop: Stop, cls: type, args: list[Any]) -> None:
     observer = stop.observer
     if cls is type and len(args) == 1 and is_symbolic(args[0]):
         raise Exact("it asks for the type() of a size")
-    if cls is type and args and is_stand_in(args[0]):
+    if cls is type and args and stands_in(args[0]):
         raise args[0].refuse("type()")
     if cls is type and len(args) == 1:
         observer.see_class(stop.frame, args[0])
@@ -424,8 +424,9 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
     observer, name = stop.observer, callee.__name__
     owner: Any = args[0] if args else None
     rest = args[1:]
-    if name != "__exit__" or type(owner) not in LOCKS:
-        observer.hand_foreign(stop.frame, owner)
+    if name == "__exit__" and type(owner) in LOCKS:  # else it would be locked ever after
+        return
+    observer.hand_foreign(stop.frame, owner)
     if _see_setting(observer, stop.frame, callee, args):
         return
     kind = kind_of(type(owner))

@@ -14,7 +14,7 @@ import functools
 import random
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from jtorch.compile.observe.guards import MISSING
 from jtorch.compile.observe.reading import source_of
+from jtorch.compile.observe.stand_ins import is_stand_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import Source
@@ -48,6 +49,18 @@ _METHODS: dict[type, frozenset[str]] = {
 OF_MODULES = (random.random.__self__, np.random.rand.__self__)  # type: ignore[attr-defined]
 _CONSTANTS = (bool, int, float, str, type(None), range, np.dtype)
 _CONTAINERS = (list, tuple, deque)
+
+
+@dataclass(frozen=True)
+class Brought:
+    """An integer that each call brings: the ``argument`` with that position, or what is at a ``place``."""
+
+    argument: int | None
+    place: Any
+
+    def value(self, given: Mapping[int, Any] | Sequence[Any]) -> Any:
+        """What it is for the call with these arguments."""
+        return self.place.get() if self.argument is None else given[self.argument]
 
 
 @dataclass(frozen=True)
@@ -81,10 +94,18 @@ class Draw:
         owner = "random" if type(self.generator) is random.Random else "numpy.random"
         return f"{owner}.{self.name}()"
 
-    def find(self) -> Any:
-        """What it gives now, MISSING where it raises."""
+    @property
+    def brought(self) -> list[int]:
+        """The positions of arguments that it asks for."""
+        found = [value.argument for value in self.values() if type(value) is Brought]
+        return [k for k in found if k is not None]
+
+    def find(self, given: Mapping[int, Any] | Sequence[Any] = ()) -> Any:
+        """What it gives now, for the call with these arguments; MISSING where it raises."""
+        args = [value.value(given) if type(value) is Brought else value for value in self.args]
+        named = {k: value.value(given) if type(value) is Brought else value for k, value in self.named}
         try:
-            return self.call(*self.args, **dict(self.named))
+            return self.call(*args, **named)
         except Exception:  # which eager mode raises in its place
             return MISSING
 
@@ -94,6 +115,10 @@ def _identity(value: Any) -> Any:
         return id(value)
     if type(value) is tuple:
         return tuple(map(_identity, value))
+    if type(value) is Brought:
+        return value.place.identity
+    if type(value) is np.ndarray:
+        return value.dtype.str, value.shape, value.tobytes()
     return type(value), value if isinstance(value, type) else repr(value)
 
 
@@ -187,6 +212,11 @@ def _known(value: Any, observer: Any, written: set[int]) -> Any:
     cls = type(value)
     if cls in _CONSTANTS or (cls is type and issubclass(value, (np.generic, int, float))):
         return value
+    if is_stand_in(value):
+        return observer.drawn.brought(value)
+    if cls is np.ndarray:  # one that the function has made is the same each time
+        is_made = id(value) not in observer.places and not observer.is_outside(value)
+        return value.copy() if is_made and not value.dtype.hasobject else MISSING
     if cls not in _CONTAINERS or id(value) in observer.opened or id(value) in observer.given:
         return MISSING
     if id(value) in observer.outside and cls is not tuple:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.observe.guards import GONE, MISSING, PLAIN, told
-from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.scalar import StandIn
 from jtorch.core import watch
 from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import Restart
@@ -220,7 +220,7 @@ def _refill(container: Any, values: list[Any]) -> None:
 
 def may_be_written(value: Any) -> bool:
     """Whether a replay can write ``value`` again: numbers, texts, tensors, and plain containers of them."""
-    if isinstance(value, (*PLAIN, Tensor, Scalar, np.generic)) or issubclass(type(value), Scalar):
+    if isinstance(value, (*PLAIN, Tensor, np.generic)) or issubclass(type(value), StandIn):
         return True
     if type(value) in (tuple, list):
         return all(map(may_be_written, value))

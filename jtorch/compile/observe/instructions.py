@@ -50,7 +50,7 @@ from jtorch.compile.observe.late_texts import instead_of_text, see_format, see_o
 from jtorch.compile.observe.output_effects import goes_out
 from jtorch.compile.observe.questions import see_hashed, see_identity, see_search
 from jtorch.compile.observe.reading import LOCKS
-from jtorch.compile.observe.stand_ins import check_class, check_error, is_stand_in
+from jtorch.compile.observe.stand_ins import check_class, check_error, is_array_stand_in, is_stand_in
 from jtorch.compile.observe.stepping import HANDLERS, LEAVING, Handler, Stop
 from jtorch.compile.observe.texts import makes_text, see_text
 from jtorch.core.dim import is_symbolic
@@ -273,6 +273,9 @@ def _load_item(stop: Stop) -> None:
     if kind is Kind.TENSOR:
         see_indices(stop, key)
         return
+    if kind is Kind.ARRAY and observer.takes_by_call(container, key):
+        stop.put(2, observer.array_stand_in(container))
+        return
     see_index(stop, key)
     if kind is Kind.ARRAY:
         observer.array(stop.frame, container)
@@ -478,8 +481,9 @@ def _operands(stop: Stop) -> None:
         in_its_place = (own.replace("__", "__i", 1),) if in_place else ()
         read_special(observer, stop.frame, left, *in_its_place, own)
         read_special(observer, stop.frame, right, other)
-    if Kind.TENSOR in kinds:  # an array from outside next to a tensor is read anew at each call
-        observer.beside_tensor(stop.frame, right)
+    if Kind.TENSOR in kinds or any(is_array_stand_in(value) for value in (left, right)):
+        for value in (left, right):  # an array from outside next to a tensor is read anew at each call
+            observer.beside_tensor(stop.frame, value)
         return
     if any(isinstance(value, _HASHING) for value in (left, right)):
         see_hashed(observer, stop.frame, left, right)

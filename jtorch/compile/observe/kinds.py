@@ -20,7 +20,7 @@ import numpy as np
 import scipy
 
 from jtorch.compile.observe.guards import PLAIN
-from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.scalar import StandIn
 from jtorch.core.dim import Dim, DimFloat
 from jtorch.core.generator import Generator
 from jtorch.eager.selection import Selection
@@ -57,7 +57,7 @@ FUNCTIONS = (
 )  # fmt: skip
 _BY_CLASS: tuple[tuple[Any, Kind], ...] = (
     (np.void, Kind.FOREIGN),  # a record, which can be written into
-    ((*PLAIN, np.generic, np.dtype, enum.Enum, Scalar, Generator, range, slice, super), Kind.PLAIN),
+    ((*PLAIN, np.generic, np.dtype, enum.Enum, StandIn, Generator, range, slice, super), Kind.PLAIN),
     ((Dim, DimFloat), Kind.PLAIN),
     (Selection, Kind.OURS),
     (Tensor, Kind.TENSOR),

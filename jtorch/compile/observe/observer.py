@@ -31,6 +31,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from jtorch.compile.observe import frames
 from jtorch.compile.observe.changes import Noted
 from jtorch.compile.observe.effects import (
@@ -48,8 +50,8 @@ from jtorch.compile.observe.late_texts import LateTexts
 from jtorch.compile.observe.made_arrays import MadeArrays
 from jtorch.compile.observe.reading import Question, Reading, check_reads, source_of
 from jtorch.compile.observe.relied import Relied
-from jtorch.compile.observe.scalar import Digits, Scalar
-from jtorch.compile.observe.stand_ins import Closed
+from jtorch.compile.observe.scalar import Digits, Scalar, StandIn
+from jtorch.compile.observe.stand_ins import Closed, is_array_stand_in
 from jtorch.compile.observe.stepping import Table, table_of
 from jtorch.compile.observe.unraisable import noted_already
 from jtorch.compile.observe.writes import Writing
@@ -122,6 +124,7 @@ class Observer(Reading, Writing):
         self.handed: list[Any] = []  # numbers of the call, and sizes, that the latest call or operator got
         self.runtime_numbers: Callable[[list[Scalar]], Digits | None] = lambda among: None
         self.made_arrays = MadeArrays(name)
+        self.array_stand_in: Callable[[np.ndarray], Any] = lambda array: array  # by what it is while recorded
         self.questions: dict[tuple, Question] = {}  # what must be true of the arguments of each call
 
     # -- running -------------------------------------------------------------------------------------------
@@ -321,13 +324,22 @@ class Observer(Reading, Writing):
             if type(value) in (list, tuple, dict):  # made by the function, or it was checked
                 stack += contents(value)
 
+    def takes_by_call(self, array: Any, key: Any) -> bool:
+        """Whether ``array[key]`` takes elements of an array from outside by indices that each call has."""
+        parts = key if type(key) is tuple else (key,)
+        known = any(is_array_stand_in(part) or self._is_of_the_call(part) for part in parts)
+        return known and type(array) is np.ndarray and self.is_outside(array) and array.dtype.kind in "fi"
+
+    def _is_of_the_call(self, part: Any) -> bool:
+        return type(part) is np.ndarray and id(part) in self.places
+
     def holds_traced(self, value: Any) -> bool:
         """Whether a tree of containers holds what was computed, other than what was seen being written."""
         stack, seen = [value], set(self.effects.changed)  # which was seen, and is taken back
         while stack:
             value = stack.pop()
             traced = isinstance(value, Tensor) and CONTEXT.get().evaluator.made(value)
-            if traced or issubclass(type(value), Scalar):
+            if traced or issubclass(type(value), StandIn):
                 return True
             if id(value) in seen:
                 continue

@@ -16,7 +16,7 @@ from typing import Any
 from jtorch.compile.observe.effects import Place
 from jtorch.compile.observe.guards import PLAIN, content_of, contents
 from jtorch.compile.observe.kinds import Kind, is_library, is_observed, is_users, kind_of
-from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.scalar import StandIn
 from jtorch.core.dim import is_symbolic
 from jtorch.eager.tensor import Tensor
 from jtorch.optim.optimizer import Optimizer
@@ -51,7 +51,7 @@ def holds_sizes(root: Any) -> bool:
 def holds_computed(root: Any) -> bool:
     """Whether ``root`` is or holds anything that a recording computes, for all that can be told."""
     return any(
-        value is UNKNOWN or isinstance(value, Tensor) or issubclass(type(value), Scalar)
+        value is UNKNOWN or isinstance(value, Tensor) or issubclass(type(value), StandIn)
         for value in led_to([root])
     )
 

@@ -61,7 +61,7 @@ from jtorch.compile.observe.kinds import (
 )
 from jtorch.compile.observe.made_arrays import MadeArrays
 from jtorch.compile.observe.relied import Relied
-from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.scalar import StandIn
 from jtorch.compile.observe.stand_ins import Closed
 from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import CompileError, Source
@@ -270,7 +270,7 @@ class Reading:
             kind = kind_of(type(value))
             if kind is Kind.MODULE:
                 self.relied.hand(value)
-            elif is_symbolic(value) or (kind is Kind.PLAIN and issubclass(type(value), Scalar)):
+            elif is_symbolic(value) or (kind is Kind.PLAIN and issubclass(type(value), StandIn)):
                 self.handed.append(value)
             if kind in IGNORED or kind is Kind.MODULE or id(value) in seen:
                 continue
@@ -386,7 +386,7 @@ def _is_of_the_recording(value: Any) -> bool:
     """Whether it is, or holds, what stands for a tensor or a number: read after it was written."""
     if type(value) is tuple:
         return any(map(_is_of_the_recording, value))
-    return isinstance(value, Scalar) or (isinstance(value, Tensor) and hasattr(value._data, "tracer"))
+    return issubclass(type(value), StandIn) or (isinstance(value, Tensor) and hasattr(value._data, "tracer"))
 
 
 def check_reads(reads: Iterable[Read], name: str) -> None:

@@ -58,7 +58,17 @@ def _exactly(number: float) -> Iterator[tuple[Callable, float, bool]]:
         yield operator.gt, 0.0, False
 
 
-class Scalar:
+class StandIn:
+    """What stands for a number, or for an array of NumPy's, and tells the user's code that it is one."""
+
+    __slots__ = ()
+
+    def refuse(self, wanted_by: str) -> BaseException:
+        """What to raise where ``wanted_by`` takes nothing but what this stands for."""
+        raise NotImplementedError
+
+
+class Scalar(StandIn):
     """A runtime scalar: ``var`` is its 0-d float64 variable, ``value`` the number of this run, and
     ``origins`` the inputs it was computed from."""
 
@@ -78,7 +88,6 @@ class Scalar:
         return type(self) if ours else type(self.as_runtime_scalar)
 
     def refuse(self, wanted_by: str) -> BaseException:
-        """What to raise where ``wanted_by`` takes nothing but a number of Python's."""
         self.tracer.check_open(self)
         arguments = [origin.argument for origin in self.origins if origin.argument is not None]
         if arguments:

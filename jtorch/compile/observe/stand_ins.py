@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from jtorch.compile.observe.kinds import is_users as is_users_class
-from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.scalar import Scalar, StandIn
 from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import Exact
 from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, instruction_of, is_users, line_of
@@ -27,13 +27,22 @@ class Closed(Restart):
         self.place = place
 
 
-_STAND_INS = re.compile(r"\b(Scalar|Item|Sym|Dim|DimFloat)\b")
+_STAND_INS = re.compile(r"\b(Scalar|Item|Sym|NumpyArray|Dim|DimFloat)\b")
 _OF_STAND_INS = (TypeError, ValueError, RuntimeError, AttributeError)
 _ASKING = ("CALL", "PRECALL")  # beginnings of the names of instructions that run code of C's
 
 
 def is_stand_in(value: Any) -> bool:
     return issubclass(type(value), Scalar)
+
+
+def stands_in(value: Any) -> bool:
+    """Whether ``value`` stands for a number or an array."""
+    return issubclass(type(value), StandIn)
+
+
+def is_array_stand_in(value: Any) -> bool:
+    return stands_in(value) and not is_stand_in(value)
 
 
 def check_attribute(value: Scalar, name: str) -> None:

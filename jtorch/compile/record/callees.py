@@ -27,6 +27,7 @@ from jtorch.compile.observe.guards import PLAIN, by_value, test_of
 from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.reach import reached
 from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.record.numpy_arrays import NumpyArray
 from jtorch.compile.record.tree import flatten, unflatten
 from jtorch.core import op as op_module
 from jtorch.core import watch
@@ -291,6 +292,9 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     tracer.only_now("calls a function that is disabled for compiling")
     tracer.leave_turn("calls a function that is disabled for compiling")
     leaves, structure = flatten((args, kwargs))
+    for value in leaves:
+        if type(value) is NumpyArray:
+            raise value.refuse(f"a call of {name}, which is disabled for compiling,")
     traced: dict[int, Any] = {k: v for k, v in enumerate(leaves) if isinstance(v, (Tensor, Scalar))}
     fixed = [None if k in traced else v for k, v in enumerate(leaves)]
     callee = Callee(function, name, user_source(), fixed, structure)

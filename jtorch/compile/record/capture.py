@@ -284,6 +284,7 @@ def _capture(
     observer.effects.plain, tracer.observer = known.digits, observer
     observer.effects.leave_turn = tracer.leave_turn
     observer.runtime_numbers = tracer.runtime_numbers
+    observer.array_stand_in = lambda array: tracer.numpy_arrays.of(tracer.lift(array))
     observer.once = functools.partial(run_once, tracer, observer)
     observer.progress = functools.partial(_progress, tracer, observer)
     if isinstance(function, Module):
@@ -301,6 +302,7 @@ def _capture(
             returned, error = _called(function, args, kwargs, leaves, observer)
             observer.obey()
             observer.made_arrays.check()
+            tracer.numpy_arrays.check(name)
             if error is None:
                 observer.noted.check(name)
             else:

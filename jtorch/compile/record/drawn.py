@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe.draws import Draw, Positions
+from jtorch.compile.observe.draws import Brought, Draw, Positions
 from jtorch.compile.observe.guards import MISSING
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Digits
 from jtorch.compile.record.arguments import Arguments
-from jtorch.compile.record.inputs import LARGEST, LeafPlace, ScalarInput, of
+from jtorch.compile.record.inputs import LARGEST, LeafPlace, NumberInput, ScalarInput, of
 from jtorch.compile.record.opened import LEAF, Opened, lend_some, open_up
 from jtorch.compile.record.shared_memory import FOREIGN, owner
 from jtorch.core.errors import CompileError, Restart
@@ -46,7 +46,7 @@ class Drawn:
         if is_late or self.known.draws_by_sizes:
             return MISSING
         self._positions.keep(draw.generator)
-        found = open_up(draw.find())
+        found = open_up(draw.find(self.arguments.leaves))
         if found is None:
             return MISSING
         form, leaves, containers = found
@@ -61,7 +61,19 @@ class Drawn:
             if type(value) is np.ndarray:
                 meet(value)
         self.draws.append(opened)
-        return opened.build(self.arguments.shown)[0]
+        shown = [*self.arguments.shown]
+        if not draw.is_live:  # NumPy may go on with an array that the draw has made
+            made = tracer.numpy_arrays
+            is_array = [k for k in range(opened.start, len(shown)) if type(shown[k]) is np.ndarray]
+            for k in is_array:
+                shown[k] = made.of(tracer.lift(shown[k]))
+        return opened.build(shown)[0]
+
+    def brought(self, number: Any) -> Any:
+        """An integer that each call brings as the argument of a draw; MISSING for one that is computed."""
+        entries = of(NumberInput, self.tracer.inputs)
+        entry = next((e for e in entries if e.var is number.var and e.kind is int), None)
+        return MISSING if entry is None else Brought(entry.argument, entry.place)
 
     def by_sizes(self) -> None:
         """The arguments of a draw are sizes that are symbols, which no plan knows before it runs: with those

@@ -43,12 +43,13 @@ class Item(Scalar):
     It is the variable of when ``.item()`` was called: what is written into the tensor later does not show.
     """
 
-    __slots__ = ("bound", "largest", "places")
+    __slots__ = ("bound", "decides", "largest", "places")
 
     def __init__(self, tracer: Any, var: Any, bound: int = 2**63, places: tuple[Any, ...] = ()) -> None:
         super().__init__(tracer, var, float("nan"), ())
         self.bound = bound  # of the magnitude of an integer, as far as it is known
         self.largest = math.inf  # of the magnitudes of a finite float, as far as it is known
+        self.decides = True  # about branches: not where there are many like it
         self.places = places  # of the numbers outside that it was computed from, if from nothing else
 
     @property
@@ -127,7 +128,7 @@ class Item(Scalar):
 
     def _check_decides(self) -> None:
         """Of an integer among those of a container, of which there are many, a comparison is no branch."""
-        if any(isinstance(place, LeafPlace) and not place.decides for place in self.places):
+        if not self.decides or any(isinstance(p, LeafPlace) and not p.decides for p in self.places):
             raise self.refuse("a comparison")
 
     def __bool__(self) -> bool:

@@ -17,6 +17,7 @@ from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.record.inputs import ArrayInput, ConstantInput, Input
 from jtorch.compile.record.leaks import leaked
+from jtorch.compile.record.numpy_arrays import NumpyArray, NumpyArrays
 from jtorch.compile.record.operands import typed
 from jtorch.compile.record.shared_memory import FOREIGN, MemoryShared, common_whole, overlap, owner, part_of
 from jtorch.compile.record.sym import Storage, Sym
@@ -59,6 +60,7 @@ class Memory(Evaluator):
         self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
         self.begun: Begun = {}  # tensors over plain memory that began inside
         self.lent: list[np.ndarray] = []  # arrays among the arguments, as the function sees them
+        self.numpy_arrays = NumpyArrays()
         self.open = True
         self.turn: Any = None  # what a turn has made that is recorded: see ``loops``
         self.of_turns: set[Var] = set()  # what those have made that are over
@@ -106,9 +108,9 @@ class Memory(Evaluator):
             return found.sym
         if isinstance(value, (tuple, list)):
             return tuple(map(self.lift, value))
-        if isinstance(value, np.generic):
-            return self.new(np.asarray(value))
-        return value
+        if type(value) is NumpyArray:
+            return value.memory
+        return self.new(np.asarray(value)) if isinstance(value, np.generic) else value
 
     def _window(self, array: np.ndarray) -> Sym | None:
         """An outside array as a view of memory that it shares with others, and into which one is written."""

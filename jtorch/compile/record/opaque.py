@@ -8,7 +8,7 @@ from typing import Any
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.reach import UNKNOWN, led_to
-from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.scalar import StandIn
 from jtorch.compile.record.sym import Sym
 from jtorch.core.errors import CompileError
 from jtorch.eager.tensor import Tensor
@@ -46,6 +46,6 @@ def is_made_anew(observer: Observer, value: Any) -> bool:
 def _is_computed(observer: Observer, part: Any) -> bool:
     """Whether a replay computes it, or is given another one."""
     value = part._data if isinstance(part, Tensor) else part
-    if isinstance(value, (Sym, Scalar)):
+    if isinstance(value, Sym) or issubclass(type(value), StandIn):
         return value.tracer.observer is observer
     return part is UNKNOWN or id(part) in observer.places

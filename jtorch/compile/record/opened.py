@@ -50,13 +50,19 @@ class Opened:
     form: Any
     n: int
 
-    def leaves(self, apart: frozenset[int] = frozenset()) -> list[Any] | None:
-        """The leaves that are there now; None where the form is another one, or a container is one of those
-        that must be ``apart``: what the function writes."""
-        found = open_up(self.place.find())
+    def leaves(self, apart: frozenset[int] = frozenset(), given: Any = ()) -> list[Any] | None:
+        """The leaves that are there now, or are drawn by a call that has been ``given`` others; None where the
+        form is another one, or a container is one of those that must be ``apart``: what the function
+        writes."""
+        found = open_up(self.place.find(given) if self.brought else self.place.find())
         if found is None or found[0] != self.form or not apart.isdisjoint(map(id, found[2])):
             return None
         return found[1]
+
+    @property
+    def brought(self) -> list[int]:
+        """The positions of the arguments by which it draws."""
+        return getattr(self.place, "brought", [])
 
     def build(self, leaves: Sequence[Any]) -> tuple[Any, list[Any]]:
         """(what the function finds there, the containers in it)"""
@@ -85,7 +91,7 @@ def open_all(places: Iterable[Place], start: int) -> list[tuple[Opened, list[Any
 def with_opened(leaves: list[Any], opened: Iterable[Opened]) -> list[Any]:
     """``leaves``, and those of what is at the places that were opened."""
     for each in opened:
-        leaves += lend_some(each.leaves() or ())
+        leaves += lend_some(each.leaves(given=leaves) or ())
     return leaves
 
 
@@ -103,9 +109,11 @@ def varying(plans: Iterable[Any]) -> list[Place]:
         closed |= capture.closed
         found |= {each.place.identity: each.place for each in capture.opened}
         changed = [read for read in capture.plain if not read.holds()]
+        written = {place.identity for place in capture.written}
         inside = {id(r.container) for r in changed if isinstance(r, (ContentsRead, LengthRead, ItemRead))}
         for read in capture.plain if changed else ():
-            if (place := _place_of(read)) is not None and _varies(read, place.find(), inside):
+            place = _place_of(read)
+            if place is not None and _varies(read, place.find(), inside, place.identity in written):
                 found[place.identity] = place
     return [place for identity, place in found.items() if identity not in closed]
 
@@ -124,16 +132,19 @@ def _place_of(read: Read) -> Place | None:
     return None
 
 
-def _varies(read: Read, now: Any, changed: set[int]) -> bool:
-    """Whether another float, or a container with another content, not of tensors alone, is where ``read``
-    found one; ``changed`` are containers whose entries are others than those that were read."""
+def _varies(read: Read, now: Any, changed: set[int], is_written: bool) -> bool:
+    """Whether another number, or a container with another content, not of tensors alone unless the function
+    itself puts it there, is where ``read`` found one; ``changed`` are containers whose entries are others
+    than those that were read."""
     before = read.value
     if now is MISSING or type(now) is not type(before):
         return False
-    if type(now) is float:
+    if type(now) in (int, float):
         return not read.holds()
     found = open_up(now) if type(now) in _CLASSES else None
-    if found is None or (found[1] and all(isinstance(leaf, (Tensor, np.ndarray)) for leaf in found[1])):
+    if found is None:
+        return False
+    if not is_written and found[1] and all(isinstance(leaf, (Tensor, np.ndarray)) for leaf in found[1]):
         return False
     return now is not before or not changed.isdisjoint(map(id, found[2]))
 

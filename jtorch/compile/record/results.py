@@ -11,10 +11,12 @@ from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.reach import holds_sizes
 from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.record.numpy_arrays import NumpyArray
 from jtorch.compile.record.opaque import is_made_anew
 from jtorch.compile.record.returned import (
     Again,
     Argument,
+    ArrayOf,
     Container,
     Copy,
     GradOf,
@@ -48,6 +50,7 @@ def results_of(
     tracer: Tracer, observer: Observer, outs: list[Any]
 ) -> tuple[list[Result], list[Atom], list[Tensor]]:
     """(what each of ``outs`` is, the graph's outputs for those computed, those that carry a graph outside)"""
+    arrays = _with_tensors(outs)
     _add_bases(outs, {id(storage) for storage in _shown_in_parts(outs)})
     atoms: list[Atom] = []
     seen: dict[int, int] = {}  # id of a tensor -> which result it was
@@ -85,6 +88,8 @@ def results_of(
         elif isinstance(out, Scalar):
             found[k] = Number(len(atoms))
             atoms.append(out.var)
+        elif id(out) in arrays:
+            found[k] = ArrayOf(arrays[id(out)], out.is_number)
         elif is_symbolic(out):
             found[k] = SizeOf(out)
         elif id(out) in observer.numbers:
@@ -113,6 +118,16 @@ def results_of(
         if isinstance(result, ViewOnTape):
             result.inner = any(out._node in nodes for nodes in under)
     return results, atoms, alive
+
+
+def _with_tensors(outs: list[Any]) -> dict[int, int]:
+    """Add to ``outs`` tensors over what its arrays lie in; by id of an array, which of ``outs`` that is."""
+    found: dict[int, int] = {}
+    for out in [*outs]:
+        if type(out) is NumpyArray and id(out) not in found:
+            found[id(out)] = len(outs)
+            outs.append(out.tensor())
+    return found
 
 
 def _add_bases(outs: list[Any], shared: set[int]) -> None:

@@ -266,6 +266,20 @@ class Again(Numbered):
 
 
 @dataclass
+class ArrayOf(Numbered):
+    """The array that result ``index``, a tensor, lies in; with ``is_number`` its element."""
+
+    is_number: bool = False
+    order: ClassVar[int] = 3
+
+    def text(self, writer: Any) -> str:
+        return f"y{self.index}._data" + ("[()]" if self.is_number else "")
+
+    def facts(self, inputs: dict[int, int], named: Named) -> tuple:
+        return *super().facts(inputs, named), self.is_number
+
+
+@dataclass
 class GradOf(Result):
     """What ``value.grad`` is after the call."""
 

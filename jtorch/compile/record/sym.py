@@ -123,7 +123,16 @@ class Sym:
             return self
         if wanted_by == "bool()":  # of more than one element it is an error whatever they are
             return np.asarray(self.tracer.branches.decide(self)) if self.size == 1 else np.empty(self.shape)
-        raise CompileError(f"{user_source()}: {wanted_by} {_REFUSED.get(wanted_by, _ELEMENTS)}")
+        if wanted_by == "numpy()":
+            self.tracer.only_now("asks for the array of a tensor")
+            self.tracer.leave_turn("asks for the array of a tensor")
+            return self.tracer.numpy_arrays.of(self)
+        raise self.refuse_elements(wanted_by)
+
+    def refuse_elements(self, wanted_by: str) -> CompileError:
+        """What to raise where ``wanted_by`` takes nothing but elements."""
+        self.tracer.check_open(self)
+        return CompileError(f"{user_source()}: {wanted_by} {_REFUSED.get(wanted_by, _ELEMENTS)}")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
         """A NumPy array on the left of an operator leaves it to us."""

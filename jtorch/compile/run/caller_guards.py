@@ -135,7 +135,9 @@ class Guarded:
     def _open(self, opened: Opened, apart: frozenset[int]) -> None:
         """The leaves of what is at a place that is open, or is drawn, in containers that are ``apart``."""
         found = self.name("b", None)
-        self.add(f"{found} = {self.name('h', functools.partial(opened.leaves, apart))}()")
+        given = ", ".join(f"{k}: a{k}" for k in opened.brought)
+        given = f"given={{{given}}}" if given else ""
+        self.add(f"{found} = {self.name('h', functools.partial(opened.leaves, apart))}({given})")
         self.miss_unless(About.STRUCTURE, f"{found} is not None")
         names = "".join(f"a{k}, " for k in range(opened.start, opened.start + opened.n))
         if names:

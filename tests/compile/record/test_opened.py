@@ -195,6 +195,56 @@ def test_a_variable_of_an_enclosing_function_that_changes():
     assert len(compiled.retraces) == 1
 
 
+def _carried(kind):
+    cell = jtorch.nn.LSTMCell(3, 4)
+    state = types.SimpleNamespace()
+
+    def step(x):
+        state.hidden = kind(t.detach() for t in state.hidden)
+        state.hidden = kind(cell(x, tuple(state.hidden)))
+        loss = state.hidden[0].sum()
+        loss.backward()
+        return loss.detach()
+
+    return cell, state, step
+
+
+@each("kind", [tuple, list])
+def test_the_state_of_a_recurrent_network_in_an_attribute(kind):
+    """What the function itself puts there are arguments: two plans, with a graph and without one."""
+    cell, state, step = _carried(kind)
+    compiled = jtorch.compile(step, fullgraph=True)
+    found = []
+    for run in (step, compiled):
+        jtorch.manual_seed(0)
+        cell.zero_grad()
+        state.hidden = kind([jtorch.zeros(2, 4), jtorch.zeros(2, 4)])
+        losses = [run(jtorch.randn(2, 3)).item() for _ in range(6)]
+        found.append([*losses, *state.hidden[0].flatten().tolist(), *cell.weight_hh.grad.flatten().tolist()])
+        assert type(state.hidden) is kind and state.hidden[0].requires_grad
+    np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-6)
+    assert len(compiled.retraces) == 1
+
+
+def test_an_integer_that_somebody_counts_outside():
+    state = types.SimpleNamespace(step=5)
+    compiled = jtorch.compile(lambda x: (x * state.step, state.step * 0.5, 0.9**state.step), fullgraph=True)
+    for k in range(6):
+        found = compiled(jtorch.ones(1))
+        assert (found[0].item(), found[1]) == (state.step, state.step * 0.5) and found[2] == 0.9**state.step
+        state.step += k + 1
+    assert len(compiled.retraces) == 1
+
+
+def test_an_integer_outside_that_is_a_size_is_recorded_for_each():
+    state = types.SimpleNamespace(n=2)
+    compiled = jtorch.compile(lambda x: x[: state.n] * state.n, fullgraph=True)
+    for n in (2, 3, 2, 4, 3):
+        state.n = n
+        assert compiled(jtorch.ones(5)).tolist() == [n] * n
+    assert len(compiled.retraces) == 2
+
+
 def test_a_list_that_does_not_change_is_guarded_as_before():
     state = types.SimpleNamespace(rewards=[1.0, 2.0])
     compiled = jtorch.compile(lambda x: x * sum(state.rewards))

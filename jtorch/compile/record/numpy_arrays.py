@@ -1,0 +1,414 @@
+"""What ``x.numpy()`` gives while a function is recorded: an array whose elements only a replay knows.
+
+It shares the tensor's memory, as the array does. Its arithmetic is NumPy's, with NumPy's dtypes (a Python
+number is weak, float32 beside int64 is float64), and is recorded; its elements are NumPy's numbers. So a
+Python loop over the array (``for d in delta[::-1]: total = total * gamma + d[0]``) is a chain of equations,
+and ``jtorch.tensor`` of a list of them has each call's. What is computed may leave the function. All else is
+refused, and the call runs eagerly: writing to the array, functions of NumPy's other than those below, texts,
+``float()``, and a branch on one of many elements, which would be recorded for each way through them.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.observe.scalar import Scalar, StandIn
+from jtorch.core.dim import is_symbolic
+from jtorch.core.errors import NOT_THE_USERS, CompileError, user_source
+from jtorch.core.op import BY_NAME
+from jtorch.eager.tensor import Tensor, wrap
+
+_CAST = BY_NAME["cast"]
+_DTYPES = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))  # that are computed with
+_BOOL = np.dtype(np.bool_)
+_FEW = 8  # elements of an array that one may branch on
+_MOST = 1024  # elements that are looked at one by one: each is an equation
+
+
+class NumpyArray(StandIn):
+    """An array over traced ``memory``; with ``is_number`` the number that NumPy gives for an element,
+    or a result without axes. ``few``: what it was computed from has few elements."""
+
+    __slots__ = ("copied", "few", "is_number", "memory")
+
+    def __init__(self, memory: Any, is_number: bool = False, few: bool = True) -> None:
+        self.memory, self.is_number = memory, is_number
+        self.copied = False  # whether the array would share memory that this does not
+        self.few = few and not is_symbolic(memory.size) and memory.size <= _FEW
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What ``isinstance`` is told; jtorch's own code, which takes arrays for theirs, of numbers alone."""
+        ours = sys._getframe(1).f_code.co_filename.startswith(NOT_THE_USERS)
+        return type(self) if ours and not self.is_number else self.kind
+
+    def __hash__(self) -> int:
+        if self.is_number:
+            raise self.refuse("a key")
+        raise TypeError("unhashable type: 'numpy.ndarray'")
+
+    @property
+    def kind(self) -> type:
+        """The class of what this stands for."""
+        return self.memory.dtype.type if self.is_number else np.ndarray
+
+    @property
+    def tracer(self) -> Any:
+        return self.memory.tracer
+
+    def refuse(self, wanted_by: str) -> BaseException:
+        return self.memory.refuse_elements(f"{wanted_by} of what .numpy() gives")
+
+    def lies_in(self, value: Any) -> bool:
+        """What tells what stands for an array: see ``exchange.is_recorded``."""
+        return self.memory.lies_in(value)
+
+    def tensor(self) -> Tensor:
+        """A tensor over its memory, for what leaves the function."""
+        if self.copied:
+            raise self.refuse("the memory")
+        return wrap(self.memory)
+
+    # -- what is known of it ---------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple:
+        return tuple(self.memory.shape)
+
+    @property
+    def ndim(self) -> int:
+        return self.memory.ndim
+
+    @property
+    def size(self) -> int:
+        return self.memory.size
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.memory.dtype
+
+    @property
+    def itemsize(self) -> int:
+        return self.memory.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return self.memory.shape[0]
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(self.kind, name):
+            raise self.refuse(f"the attribute {name!r}")
+        raise AttributeError(f"'{self.kind.__name__}' object has no attribute '{name}'")
+
+    # -- elements and views ----------------------------------------------------------------------------------
+
+    def _view(self, tensor: Tensor) -> Any:
+        made = NumpyArray(tensor._data, few=self.few)
+        made.copied = self.copied
+        return made
+
+    def _copy(self, tensor: Tensor) -> Any:
+        """Of memory of its own: as numbers are."""
+        memory = self.tracer.fresh(self.tracer.read(tensor._data))
+        return NumpyArray(memory, is_number=not memory.ndim, few=self.few)
+
+    def __getitem__(self, item: Any) -> Any:
+        parts = item if type(item) is tuple else (item,)
+        if any(type(part) in (np.ndarray, NumpyArray) for part in parts):
+            return self._picked(parts)
+        if self.is_number or not all(map(_is_basic, parts)):
+            raise self.refuse("an index that is no integer or slice")
+        given = wrap(self.memory)
+        axis, turned = 0, []
+        for k, part in enumerate(parts):
+            if part is Ellipsis:
+                axis = self.ndim - sum(p is not None and p is not Ellipsis for p in parts[k + 1 :])
+                continue
+            if type(part) is slice and part.step == -1 and part.start is part.stop is None:
+                turned.append(axis)
+                parts = (*parts[:k], slice(None), *parts[k + 1 :])
+            axis += part is not None
+        if turned:
+            self.tracer.numpy_arrays.copied(self.memory)
+            given = given.flip(*turned)
+        if any(type(p) is slice and p.step is not None and not p.step > 0 for p in parts):
+            raise self.refuse("a slice with a negative step, other than [::-1],")
+        found = given[parts]
+        if not found.ndim and Ellipsis not in parts:
+            return self._copy(found)
+        view = self._view(found)
+        view.copied = self.copied or bool(turned)
+        return view
+
+    def _picked(self, parts: tuple) -> Any:
+        """A copy of what arrays of integers name. Integers beside them are such arrays, too, to NumPy: where a
+        slice is in between it has other axes first than PyTorch."""
+        named = [k for k, part in enumerate(parts) if type(part) in (np.ndarray, NumpyArray, int)]
+        if named[-1] - named[0] >= len(named) or self.is_number:
+            raise self.refuse("indices with a slice in between")
+        indices = [self._index(part) if type(part) in (np.ndarray, NumpyArray) else part for part in parts]
+        if not all(
+            isinstance(part, Tensor) or part is Ellipsis or type(part) in (int, slice) for part in indices
+        ):
+            raise self.refuse("an index that is no integer, slice or array")
+        return NumpyArray(wrap(self.memory)[tuple(indices)]._data, few=self.few)
+
+    def _index(self, array: Any) -> Tensor:
+        memory = self.tracer.lift(array)
+        if memory.dtype.kind != "i" or not memory.ndim:
+            raise self.refuse(f"an index of {memory.dtype}, or without axes,")
+        return wrap(memory).to(dtype=np.dtype(np.int64), copy=True)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[k] for k in range(self._few_enough(len(self))))
+
+    def _few_enough(self, count: int) -> int:
+        if not is_symbolic(count) and count > _MOST:
+            raise self.refuse(f"a loop over {count} elements")
+        return count
+
+    def reshape(self, *shape: Any) -> Any:
+        sizes = shape[0] if len(shape) == 1 and type(shape[0]) is tuple else shape
+        return self._view(wrap(self.memory).reshape(sizes))
+
+    def ravel(self) -> Any:
+        return self.reshape(-1)
+
+    def flatten(self) -> Any:
+        return self.copy().reshape(-1)
+
+    def squeeze(self, axis: Any = None) -> Any:
+        given = wrap(self.memory)
+        return self._view(given.squeeze() if axis is None else given.squeeze(axis))
+
+    def transpose(self, *axes: Any) -> Any:
+        order = axes[0] if len(axes) == 1 and type(axes[0]) in (tuple, list) else axes
+        return self._view(wrap(self.memory).permute(*(order or reversed(range(self.ndim)))))
+
+    @property
+    def T(self) -> Any:  # noqa: N802
+        return self.transpose()
+
+    def copy(self) -> Any:
+        return self._copy(wrap(self.memory).clone())
+
+    def astype(self, dtype: Any) -> Any:
+        target = np.dtype(dtype)
+        if target not in _DTYPES | {_BOOL}:
+            raise self.refuse(f"astype({target})")
+        return self._copy(wrap(self.memory).clone() if target == self.dtype else self._cast(self, target))
+
+    def item(self) -> Any:
+        if not is_symbolic(self.size) and self.size != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        found = self.memory.item()
+        found.decides = self.few
+        return found
+
+    # -- arithmetic ------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _cast(value: NumpyArray, dtype: np.dtype) -> Tensor:
+        memory = value.memory
+        return wrap(memory if memory.dtype == dtype else memory.tracer.record(_CAST, memory, dtype=dtype))
+
+    def _operand(self, value: Any, target: np.dtype) -> Any:
+        if type(value) is NumpyArray:
+            return self._cast(value, target)._data
+        if issubclass(type(value), Scalar):
+            return value
+        if isinstance(value, np.ndarray):
+            memory = self.tracer.lift(value)
+            return memory if memory.dtype == target else self.tracer.record(_CAST, memory, dtype=target)
+        number = target.type(value).item()
+        if target.kind == "i" and number != value:
+            raise self.refuse(f"arithmetic with {value!r}")
+        return number
+
+    def _computed(self, name: str, *values: Any) -> Any:
+        """An op in the dtype that NumPy computes in."""
+        target = np.result_type(*map(_kind_of, values))
+        if name in _TO_FLOAT and target.kind != "f":
+            target = np.dtype(np.float64)
+        if target not in _DTYPES:
+            raise self.refuse(f"arithmetic in {target}")
+        made = self.tracer.record(BY_NAME[name], *(self._operand(value, target) for value in values))
+        few = all(v.few for v in values if type(v) is NumpyArray)
+        return NumpyArray(made, is_number=not made.ndim, few=few)
+
+    def _of_two(self, name: str, other: Any, reflected: bool = False) -> Any:
+        if not _is_operand(other):
+            if isinstance(other, Tensor):  # which knows what to do with an array
+                return NotImplemented
+            raise self.refuse(f"'{name}' with a {type(other).__name__}")
+        return self._computed(name, *((other, self) if reflected else (self, other)))
+
+    def __pow__(self, exponent: Any) -> Any:
+        if self.dtype.kind != "f" or type(exponent) not in (int, float):
+            raise self.refuse("this power")
+        return self._computed("pow", self, exponent)
+
+    def __neg__(self) -> Any:
+        return self._computed("neg", self)
+
+    def __abs__(self) -> Any:
+        return self._computed("abs", self)
+
+    def __pos__(self) -> Any:
+        return self.copy()
+
+    def __bool__(self) -> bool:
+        if not self.few:
+            raise self.refuse("a branch on one of many elements")
+        return bool(self.memory.concrete("bool()"))
+
+    def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
+        if self.dtype not in _DTYPES or (name in ("mean", "std", "var") and self.dtype.kind != "f"):
+            raise self.refuse(f"{name}() in {self.dtype}")
+        axes = tuple(range(self.ndim)) if axis is None else axis
+        given = wrap(self.memory)
+        found = getattr(given, name)(dim=axes, keepdim=keepdims, **options) if self.ndim else given.clone()
+        made = NumpyArray(found._data, is_number=not found.ndim)
+        made.few = True  # one number of a whole array
+        return made
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
+        if self.dtype == np.dtype(np.int32):
+            raise self.refuse("sum() in int32")
+        return self._reduced("sum", axis, keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._reduced("mean", axis, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._reduced("amax", axis, keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return self._reduced("amin", axis, keepdims)
+
+    def std(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        return self._spread("std", axis, ddof, keepdims)
+
+    def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        return self._spread("var", axis, ddof, keepdims)
+
+    def _spread(self, name: str, axis: Any, ddof: int, keepdims: bool) -> Any:
+        if not self.ndim:
+            raise self.refuse(f"{name}() of one number")
+        return self._reduced(name, axis, keepdims, correction=ddof)
+
+    # -- NumPy's own functions -------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *values: Any, **options: Any) -> Any:
+        name = _UFUNCS.get(ufunc)
+        if name is not None and method == "__call__" and not options and all(map(_is_operand, values)):
+            return self._computed(name, *values)
+        raise self.refuse(f"np.{ufunc.__name__}()")
+
+    def __array_function__(self, function: Any, types: Any, values: Any, options: Any) -> Any:
+        name = getattr(function, "__name__", "")
+        if name in _METHODS and values and values[0] is self:
+            return getattr(self, name)(*values[1:], **options)
+        raise self.refuse(f"np.{name}()")
+
+
+def _is_basic(part: Any) -> bool:
+    return part is None or part is Ellipsis or type(part) in (int, slice) or is_symbolic(part)
+
+
+def _is_operand(value: Any) -> bool:
+    number = type(value) in (int, float) or issubclass(type(value), (Scalar, np.integer, np.floating))
+    return number or type(value) in (NumpyArray, np.ndarray)
+
+
+def _kind_of(value: Any) -> Any:
+    """What ``numpy.result_type`` takes for ``value``: a dtype, or a weak number."""
+    if issubclass(type(value), Scalar):
+        return value.as_runtime_scalar
+    return value.dtype if hasattr(value, "dtype") else value
+
+
+def _refusing(what: str) -> Callable:
+    def method(self: NumpyArray, *args: Any, **options: Any) -> Any:
+        raise self.refuse(what)
+
+    return method
+
+
+_UFUNCS = {
+    np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "div", np.equal: "eq",
+    np.not_equal: "ne", np.less: "lt", np.less_equal: "le", np.greater: "gt", np.greater_equal: "ge",
+    np.exp: "exp", np.log: "log", np.sqrt: "sqrt", np.tanh: "tanh", np.absolute: "abs", np.negative: "neg",
+}  # fmt: skip
+_TO_FLOAT = frozenset({"div", "exp", "log", "sqrt", "tanh"})
+_METHODS = frozenset({"mean", "sum", "std", "var", "reshape", "squeeze", "transpose", "ravel", "copy"})
+_OTHERS = ("mod", "floordiv", "matmul", "and", "or", "xor", "lshift", "rshift", "divmod")
+_REFUSED = {
+    **dict.fromkeys(("__setitem__", "__delitem__"), "writing to the elements"),
+    **dict.fromkeys(("__float__", "__int__", "__index__", "__complex__", "__round__"), "a number"),
+    **dict.fromkeys(("__str__", "__repr__", "__format__"), "a text"),
+    **dict.fromkeys(("__array__", "__array_interface__", "__reduce_ex__", "__dlpack__"), "the memory"),
+    **dict.fromkeys(("__copy__", "__deepcopy__", "__contains__", "__invert__"), "this"),
+    **dict.fromkeys((f"__{r}{name}__" for r in ("", "r", "i") for name in _OTHERS), "this operator"),
+    **dict.fromkeys(("__rpow__", "__ipow__"), "this power"),
+}  # fmt: skip
+
+
+def _in_place(symbol: str) -> Callable:
+    def method(self: NumpyArray, other: Any) -> Any:
+        if not self.is_number:
+            raise self.refuse("writing to the elements")
+        return getattr(operator, symbol)(self, other)
+
+    return method
+
+
+def _install() -> None:
+    for name, what in _REFUSED.items():
+        setattr(NumpyArray, name, _refusing(what))
+    for symbol, name in {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div"}.items():
+        setattr(NumpyArray, f"__{symbol}__", lambda self, other, name=name: self._of_two(name, other))
+        setattr(NumpyArray, f"__r{symbol}__", lambda self, other, name=name: self._of_two(name, other, True))
+        setattr(NumpyArray, f"__i{symbol}__", _in_place(symbol))
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(NumpyArray, f"__{name}__", lambda self, other, name=name: self._of_two(name, other))
+
+
+class NumpyArrays:
+    """Those of one recording."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, tuple[Any, NumpyArray]] = {}
+        self._noted: list[tuple[Any, int, Any]] = []
+
+    def of(self, memory: Any) -> NumpyArray:
+        """The array that a tensor over ``memory`` has: one, however often it is asked for."""
+        return self._of.setdefault(id(memory), (memory, NumpyArray(memory)))[1]
+
+    def copied(self, memory: Any) -> None:
+        """An array lies in memory of its own here, and would share this one, to which nobody may write."""
+        self._noted.append((memory.storage, memory.storage.version, user_source()))
+
+    def check(self, name: str) -> None:
+        """Raise CompileError where somebody has written to what is ``copied``."""
+        for storage, version, source in self._noted:
+            if storage.version != version:
+                raise CompileError(
+                    f"{source}: '{name}' turns the array of a tensor round, and writes to that tensor later, "
+                    "which the array would show: take a .copy() of it."
+                )
+
+
+_install()

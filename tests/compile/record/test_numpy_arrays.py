@@ -1,0 +1,331 @@
+"""What ``.numpy()`` gives in a compiled function: arithmetic, elements, memory, and what is refused."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import numpy as np
+import pytest
+
+import jtorch
+import jtorch.nn.functional as F
+from jtorch import nn
+from jtorch.core.errors import CompileError
+from tests.each import each
+
+OUTSIDE = np.arange(3, dtype=np.float32) + 1
+WIDE = np.arange(9.0).reshape(3, 3)
+WEIGHT = jtorch.ones(3, requires_grad=True)
+
+
+def _element_before_a_write(x):
+    y = x * 2
+    element, row = y.numpy()[0, 0], y.numpy()[0]
+    y.add_(1)
+    return element, row + 0, y.numpy()[1, ...]
+
+
+def _written_through_a_tensor(x):
+    array = (x * 2).numpy()
+    jtorch.from_numpy(array).add_(1)
+    return array, array + 0
+
+
+def _sums(x):
+    total, of_rows = 0.0, 0.0
+    for row in x.numpy():
+        of_rows = of_rows + row * 0.5
+        for value in row:
+            total += value
+    return total, of_rows, sum(row[0] for row in x.numpy())
+
+
+def _branch(x):
+    return x * 2 if x.numpy().max() > 1.0 else x - 1
+
+
+def _normalised(x):
+    a = x.numpy()
+    a = (a - a.mean()) / (a.std() + 1e-8)
+    return jtorch.tensor(a), a.var(axis=0), a.var(ddof=1)
+
+
+def _turned(x):
+    out, running = [], 0.0
+    for row in x.numpy()[::-1]:
+        running = 0.9 * running + row[0]
+        out.append([running])
+    out.reverse()
+    return (
+        jtorch.tensor(out, dtype=jtorch.float),
+        x.numpy()[:, ::-1] * 1,
+        x.numpy()[::-1].reshape(-1)[::-1] + 0,
+    )
+
+
+RECORDED = {
+    "the array": lambda x: (x.numpy(), (x * 2).numpy(), [{"a": (x * 3).numpy()}]),
+    "views": lambda x: (x.numpy()[1:], x.numpy().T, x.numpy()[None, 0], x.numpy()[..., 0], x.numpy()[:, 1:3]),
+    "twice": lambda x: (x.numpy() is x.numpy(), (x * 2).numpy(), x),
+    "elements": lambda x: (x.numpy()[0, 1], x.numpy()[-1][0], x.sum().numpy(), x.sum().numpy()[()] + 1),
+    "shapes": lambda x: (x.numpy().reshape(-1), x.numpy().flatten(), x.numpy().squeeze(), x.numpy().copy()),
+    "facts": lambda x: (x.numpy().shape, len(x.numpy()), x.numpy().ndim, x.numpy().dtype, x.numpy().nbytes),
+    "python numbers": lambda x: (2 * x.numpy() - 1.5, 1 / x.numpy(), -x.numpy(), abs(x.numpy())),
+    "numbers": lambda x: (np.float64(2) * x.numpy(), x.numpy() / np.float32(3), np.int64(1) - x.numpy()),
+    "arrays": lambda x: (OUTSIDE * x.numpy(), x.numpy() - OUTSIDE, x.numpy()[:1] + WIDE, WIDE[0] / x.numpy()),
+    "tensors": lambda x: (x * x.numpy(), x.numpy() * x, x.double().numpy() * x, x * x.double().numpy()),
+    "an element and a tensor": lambda x: (x + x.numpy()[0, 0], x.double().numpy()[0, 0] * x),
+    "integers": lambda x: (
+        x.argmax(1).numpy() + 1, x.argmax(1).numpy() / 2, x.argmax(1).numpy() * 0.5,
+        x.argmax(1).int().numpy() * 2, x.argmax(1).numpy().sum(),
+    ),
+    "powers": lambda x: (x.numpy() ** 2, abs(x.numpy()) ** 0.5, x.numpy() ** -1),
+    "comparisons": lambda x: (
+        x.numpy() < 0.5, np.less(OUTSIDE, x.numpy()), x.numpy() == x.numpy(), (x > 0).numpy()
+    ),
+    "reductions": lambda x: (
+        x.numpy().sum(), x.numpy().mean(axis=0), x.numpy().max(), x.numpy().min(axis=1), np.mean(x.numpy()),
+        np.sum(x.numpy(), axis=0), x.numpy().mean(keepdims=True), x.numpy().sum() / x.numpy().size,
+    ),
+    "functions": lambda x: (np.exp(x.numpy()), np.sqrt(abs(x.numpy())[0, 0]), np.add(OUTSIDE, x.numpy())),
+    "casts": lambda x: (x.numpy().astype(np.float64), x.numpy().astype(int), x.numpy().astype("float32")),
+    "classes": lambda x: (
+        isinstance(x.numpy(), np.ndarray), isinstance(x.numpy(), jtorch.Tensor),
+        isinstance(x.numpy()[0, 0], np.floating), isinstance(x.double().numpy()[0, 0], float),
+    ),
+    "tensors of lists": lambda x: (
+        jtorch.tensor([row[0] for row in x.numpy()]),
+        jtorch.tensor([[row[0], 1.0] for row in x.numpy()]),
+        jtorch.tensor([1 * row for row in x.numpy()]),
+        jtorch.tensor(x.numpy()[0, 0]), jtorch.tensor(x.numpy()),
+    ),
+    "tensors of arrays": lambda x: (jtorch.from_numpy(x.numpy()[0]) + 1, jtorch.as_tensor(x.numpy())),
+    "a weight": lambda x: (WEIGHT.detach().numpy(), WEIGHT.detach().numpy() * x.numpy()),
+    "an item": lambda x: (x.numpy().mean().item(), x.numpy().max().astype(np.float64)),
+    "a write": _element_before_a_write, "a write to the array": _written_through_a_tensor, "loops": _sums,
+    "a branch": _branch, "normalised": _normalised, "turned": _turned,
+}  # fmt: skip
+
+
+def _in_place(x):
+    a = (x * 2).numpy()
+    a += 1
+    return a
+
+
+def _set(x):
+    y = x * 2
+    y.numpy()[0] = 5
+    return y
+
+
+def _turned_before_a_write(x):
+    y = x * 2
+    a = y.numpy()[::-1]
+    y.add_(1)
+    return a + 0
+
+
+def _own_array_that_changes(x):
+    own = np.ones(3, np.float32)
+    found = own * x.numpy()
+    own[0] = 7
+    return found
+
+
+EAGER = {
+    "in place": _in_place, "set": _set, "turned before a write": _turned_before_a_write,
+    "an own array that changes": _own_array_that_changes, "turned": lambda x: x.numpy()[::-1],
+    "type": lambda x: type(x.numpy()) is np.ndarray, "text": lambda x: f"{x.numpy().mean():.2f}",
+    "float": lambda x: float(x.numpy()[0, 0]), "round": lambda x: round(x.numpy().mean(), 2),
+    "key": lambda x: {x.numpy()[0, 0]: 1}, "largest": lambda x: max(row[0] for row in x.numpy()),
+    "sorted": lambda x: sorted(x.numpy()[0]), "tolist": lambda x: x.numpy().tolist(),
+    "an array of numbers": lambda x: np.array([x.numpy()[0, 0], 1.0]),
+    "asarray": lambda x: np.asarray(x.numpy()),
+    "of a tensor": lambda x: np.asarray(x), "stack": lambda x: np.stack([x.numpy(), x.numpy()]),
+    "mask": lambda x: x.numpy()[x.numpy() > 0], "list index": lambda x: x.numpy()[[0, 1]],
+    "where": lambda x: np.where(x.numpy() > 0, 1, 0), "clip": lambda x: x.numpy().clip(0, 1),
+    "matmul": lambda x: x.numpy() @ x.numpy().T, "half": lambda x: x.half().numpy() * 2,
+    "bools": lambda x: (x > 0).numpy().sum(), "complex": lambda x: x.numpy() * 1j, 
+    "a text": lambda x: x.numpy() == "1",
+    "an index of a tensor": lambda x: x[x.argmax(1).numpy()],
+}  # fmt: skip
+
+
+def _calls():
+    jtorch.manual_seed(0)
+    return [jtorch.rand(3, 3) + 0.1, -jtorch.rand(3, 3), jtorch.rand(3, 3) * 3, jtorch.rand(3, 3) + 1]
+
+
+def _check(found, expected):
+    """Raise AssertionError where classes, dtypes, shapes or values differ."""
+    assert type(found) is type(expected)
+    if isinstance(found, dict):
+        assert len(found) == len(expected)
+        found, expected = [*found, *found.values()], [*expected, *expected.values()]
+    if isinstance(found, (list, tuple)):
+        assert len(found) == len(expected)
+        for a, b in zip(found, expected, strict=True):
+            _check(a, b)
+    elif isinstance(found, jtorch.Tensor):
+        _check(found.detach().numpy(), expected.detach().numpy())
+    elif isinstance(found, (np.ndarray, np.generic)):
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    else:
+        assert found == (pytest.approx(expected, rel=1e-5) if isinstance(expected, float) else expected)
+
+
+@each("name", RECORDED)
+def test_is_recorded(name):
+    function = RECORDED[name]
+    compiled = jtorch.compile(function, fullgraph=True)
+    for x in _calls():
+        _check(compiled(x.clone()), function(x.clone()))
+    assert len(compiled.retraces) <= (1 if name == "a branch" else 0), str(compiled.retraces)
+
+
+@each("name", EAGER)
+def test_runs_eagerly(name):
+    function = EAGER[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = jtorch.compile(function, fullgraph=False)
+        for x in _calls():
+            _check(compiled(x.clone()), function(x.clone()))
+    with pytest.raises(CompileError):
+        jtorch.compile(function, fullgraph=True)(_calls()[0])
+
+
+def test_sizes_move():
+    compiled = jtorch.compile(
+        lambda x: ((x.numpy() - x.numpy().mean()) * 2, x.numpy()[1:], x.numpy().T + 1), fullgraph=True
+    )
+    for rows in (3, 5, 4, 9, 2, 17):
+        x = jtorch.rand(rows, 4)
+        found = compiled(x)
+        for a, b in zip(
+            found, ((x.numpy() - x.numpy().mean()) * 2, x.numpy()[1:], x.numpy().T + 1), strict=True
+        ):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert len(compiled.retraces) <= 2  # transposed rows have one more
+
+
+def test_memory_is_shared_as_in_eager_mode():
+    optimizer = jtorch.optim.SGD([WEIGHT], 0.1)
+
+    def step(x):
+        array = WEIGHT.detach().numpy()
+        optimizer.zero_grad()
+        (WEIGHT * x).sum().backward()
+        optimizer.step()
+        return array, array + 0, x.numpy()[1:]
+
+    compiled = jtorch.compile(step, fullgraph=True)
+    for k in range(3):
+        x = jtorch.arange(3.0) + k
+        before = WEIGHT.detach().clone()
+        shown, copied, part = compiled(x)
+        np.testing.assert_allclose(shown, (before - 0.1 * x).numpy(), rtol=1e-6)
+        assert np.shares_memory(shown, WEIGHT.detach().numpy()) and np.shares_memory(part, x.numpy())
+        assert not np.shares_memory(copied, shown)
+
+
+def test_kept_outside():
+    log, places = [], {}
+
+    def step(x):
+        log.append((x * 2).numpy())
+        log.append((x * 3).numpy().mean())
+        places["last"] = x.exp().numpy()
+        return x
+
+    compiled = jtorch.compile(step, fullgraph=True)
+    for x in _calls():
+        compiled(x)
+        np.testing.assert_allclose(log[-2], x.numpy() * 2)
+        np.testing.assert_allclose(places["last"], np.exp(x.numpy()), rtol=1e-6)
+        assert type(log[-1]) is np.float32 and log[-1] == pytest.approx((x.numpy() * 3).mean(), rel=1e-6)
+
+
+def test_advantages_of_a_policy_gradient():
+    """As they are written: backwards through the differences, by a Python loop over the array."""
+    jtorch.manual_seed(0)
+    net = nn.Linear(4, 1)
+    optimizer = jtorch.optim.Adam(net.parameters(), lr=0.01)
+
+    def update(s, s_prime, r, mask):
+        target = r + 0.98 * net(s_prime) * mask
+        delta = (target - net(s)).detach().numpy()
+        advantages, advantage = [], 0.0
+        for delta_t in delta[::-1]:
+            advantage = 0.98 * 0.95 * advantage + delta_t[0]
+            advantages.append([advantage])
+        advantages.reverse()
+        advantage = jtorch.tensor(advantages, dtype=jtorch.float)
+        loss = (net(s) * advantage).mean() + F.smooth_l1_loss(net(s), target.detach())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach(), advantage
+
+    rows = [
+        (jtorch.randn(20, 4), jtorch.randn(20, 4), jtorch.randn(20, 1), jtorch.ones(20, 1)) for _ in range(4)
+    ]
+    start = {name: value.clone() for name, value in net.state_dict().items()}
+
+    def run(function):
+        net.load_state_dict(start)
+        optimizer.state.clear()
+        return [tuple(value.numpy().copy() for value in function(*row)) for row in rows]
+
+    expected = run(update)
+    compiled = jtorch.compile(update, fullgraph=True)
+    for found, known in zip(run(compiled), expected, strict=True):
+        for a, b in zip(found, known, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert len(compiled.retraces) <= 1
+
+
+def test_a_loop_over_many_elements_runs_eagerly():
+    compiled = jtorch.compile(lambda x: sum(v for v in x.numpy()), fullgraph=True)
+    with pytest.raises(CompileError, match="a loop over 2000 elements"):
+        compiled(jtorch.rand(2000))
+
+
+def test_what_a_cache_keeps_is_an_array():
+    @functools.cache
+    def kept(factor):
+        return (WEIGHT.detach() * factor).numpy()
+
+    class Holder:
+        @functools.cached_property
+        def mean(self):
+            return (WEIGHT.detach() * 4).numpy().mean()
+
+    holder = Holder()
+    compiled = jtorch.compile(lambda x: x + jtorch.from_numpy(kept(2)) + holder.mean, fullgraph=True)
+    found = [compiled(jtorch.ones(3)) for _ in range(2)]
+    assert type(kept(2)) is np.ndarray and type(holder.mean) is np.float32
+    np.testing.assert_allclose(found[1].numpy(), 1 + kept(2) + holder.mean)
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_disabled_function_gets_no_stand_in():
+    seen = []
+    disabled = jtorch.compiler.disable(lambda array: seen.append(type(array)) or 1.0)
+    compiled = jtorch.compile(lambda x: x * disabled(x.numpy()), fullgraph=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled(jtorch.ones(3))
+    assert set(seen) == {np.ndarray}
+
+
+@pytest.mark.parametrize("setting", ["0", "1"])
+def test_in_both_modes(setting, monkeypatch):
+    monkeypatch.setenv("JTORCH_JIT", setting)
+    for mode in ("default", "interpret"):
+        compiled = jtorch.compile(RECORDED["turned"], fullgraph=True, mode=mode)
+        for x in _calls()[:2]:
+            _check(compiled(x), RECORDED["turned"](x))
