@@ -151,15 +151,13 @@ class NumpyArray(StandIn):
         return view
 
     def _picked(self, parts: tuple) -> Any:
-        """A copy of what arrays of integers name. Integers beside them are such arrays, too, to NumPy: where a
-        slice is in between it has other axes first than PyTorch."""
+        """A copy of what arrays of integers name. Integers beside them are such arrays, too, to NumPy: where
+        a slice is in between it has other axes first than PyTorch."""
         named = [k for k, part in enumerate(parts) if type(part) in (np.ndarray, NumpyArray, int)]
         if named[-1] - named[0] >= len(named) or self.is_number:
             raise self.refuse("indices with a slice in between")
         indices = [self._index(part) if type(part) in (np.ndarray, NumpyArray) else part for part in parts]
-        if not all(
-            isinstance(part, Tensor) or part is Ellipsis or type(part) in (int, slice) for part in indices
-        ):
+        if not all(part is Ellipsis or isinstance(part, (Tensor, int, slice)) for part in indices):
             raise self.refuse("an index that is no integer, slice or array")
         return NumpyArray(wrap(self.memory)[tuple(indices)]._data, few=self.few)
 

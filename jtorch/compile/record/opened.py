@@ -51,8 +51,8 @@ class Opened:
     n: int
 
     def leaves(self, apart: frozenset[int] = frozenset(), given: Any = ()) -> list[Any] | None:
-        """The leaves that are there now, or are drawn by a call that has been ``given`` others; None where the
-        form is another one, or a container is one of those that must be ``apart``: what the function
+        """The leaves that are there now, or are drawn by a call that has been ``given`` others; None where
+        the form is another one, or a container is one of those that must be ``apart``: what the function
         writes."""
         found = open_up(self.place.find(given) if self.brought else self.place.find())
         if found is None or found[0] != self.form or not apart.isdisjoint(map(id, found[2])):
