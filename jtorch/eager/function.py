@@ -28,7 +28,7 @@ from jtorch.core import op as op_module
 from jtorch.core import watch
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node, hung, modified_in_place, produced_by
-from jtorch.eager.rebase import VIEW_OF_LEAF, FromFunction, move, note_from_function
+from jtorch.eager.rebase import LEAF_WRITTEN, VIEW_OF_LEAF, FromFunction, move, note_from_function
 from jtorch.eager.results import note_view
 from jtorch.eager.saved_hooks import Packed, pack
 from jtorch.eager.tensor import Tensor, rehang, wrap
@@ -400,7 +400,7 @@ def _alias(tensor: Tensor) -> Tensor:
 def _check_written(output: Tensor, count: int) -> None:
     """What autograd can't follow of a write to an input, as PyTorch says it."""
     if output._node is None and output._requires_grad:
-        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+        raise RuntimeError(LEAF_WRITTEN)
     if output._base is None:
         return
     if count > 1:

@@ -32,7 +32,7 @@ def composed(data: Any, dtype: Any = None) -> Tensor | None:
         return None
     if isinstance(data, np.ndarray) and op_module.CONTEXT.get().evaluator.follows(data):
         return wrap(data).to(dtype=dtype, copy=True)
-    leaves = _leaves(data)
+    leaves = leaves_of(data)
     if not any(map(_changes, leaves)):
         return None
     kinds = {_dtype_of(leaf) for leaf in leaves}
@@ -46,7 +46,7 @@ def composed(data: Any, dtype: Any = None) -> Tensor | None:
         numbers = [leaf for leaf in leaves if hasattr(leaf, "as_runtime_scalar")]
         if not all(fits(number, target) for number in numbers):
             raise RuntimeError(f"value cannot be converted to type {target.name} without overflow")
-    return _stacked(data, target)
+    return stacked(data, target)
 
 
 def _changes(leaf: Any) -> bool:
@@ -56,9 +56,10 @@ def _changes(leaf: Any) -> bool:
     return isinstance(leaf, Tensor) or hasattr(leaf, "as_runtime_scalar") or is_recorded(leaf)
 
 
-def _leaves(data: Any) -> list[Any]:
+def leaves_of(data: Any) -> list[Any]:
+    """What is in nested lists and tuples."""
     if isinstance(data, (list, tuple)):
-        return [leaf for part in data for leaf in _leaves(part)]
+        return [leaf for part in data for leaf in leaves_of(part)]
     return [data]
 
 
@@ -70,10 +71,11 @@ def _dtype_of(leaf: Any) -> np.dtype:
     return dt.of_number(getattr(leaf, "as_runtime_scalar", leaf))
 
 
-def _stacked(part: Any, target: np.dtype) -> Tensor:
+def stacked(part: Any, target: np.dtype) -> Tensor:
+    """Nested lists of numbers, arrays and tensors as one tensor of a dtype, by ops."""
     if isinstance(part, (list, tuple)):
         rows = len(part) > 0 and _is_row(part[0])
-        made = [_stacked(p, target) if rows else _element(p, target) for p in part]
+        made = [stacked(p, target) if rows else _element(p, target) for p in part]
         shapes = [tuple(t.shape) for t in made]
         if any(shape != shapes[0] for shape in shapes):
             raise ValueError(f"expected sequences of one shape, got {list(map(list, shapes))}")
@@ -101,7 +103,7 @@ def is_recorded(value: Any) -> bool:
 
 def _element(part: Any, target: np.dtype) -> Tensor:
     """One number of a list: ``tensor([tensor([1.0]), 2.0])`` has two."""
-    made = _stacked(part, target)
+    made = stacked(part, target)
     if isinstance(part, Tensor) and made.ndim:
         if made._data.size != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")

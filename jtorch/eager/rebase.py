@@ -22,6 +22,7 @@ from jtorch.eager.views import list_all, living
 from jtorch.ops.slicing import OVERLAPPING
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
+LEAF_WRITTEN = "a leaf Variable that requires grad has been used in an in-place operation."  # by a Function
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
 UNKNOWN_VIEW = (
     "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "

@@ -15,9 +15,11 @@ NOT_USED = (
     "at every step, keep what changes in an object of its own that the function does not hold"
 )
 _COUNTS = (
-    "an integer is recorded as it is where it is 0, 1 or negative and more than computed with, and always "
-    "with dynamic=False: a number that only meets tensors may be a float (float({0})), or a tensor"
+    "an integer that moves is read at each call from the second one on; where its digits are needed (a size, "
+    "a text, a key), and with dynamic=False, each is recorded: a number that only meets tensors may be a "
+    "float (float({0})), or a tensor"
 )
+_REPLACED = "from here on what is there is read at each call, as an argument is"
 _ON_INTEGER = (
     "an integer that moves is read at each call from the second one on, or a symbol as sizes are: this plan "
     "serves all others"
@@ -84,6 +86,8 @@ def advice_on(what: str, before: str, after: str, again: bool = False) -> str:
         return _COUNTS.format(re.split(r"[, ]", what)[0].strip("'"))
     if all(map(_is_float, (before, after))):
         return _PASS
+    if before == after == "a Tensor":
+        return _REPLACED
     if before == after and after in ("a list", "a tuple", "a dict", "a deque"):
         return _OPENED
     is_word = before[:1] in "'\"" and after[:1] in "'\""

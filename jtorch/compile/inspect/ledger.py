@@ -260,7 +260,8 @@ def _plain_changes(plan: Any) -> Iterator[Change]:
             advice = FOR_CLASSES if isinstance(read.value, type) else advice_on(read.label(), before, now)
             if isinstance(read, ArrayRead) and before.startswith("["):
                 advice = "jtorch.from_numpy(array) in its place: its elements are read at each call"
-            if (id(read.container), read.key if isinstance(read.key, PLAIN) else None) in written:
+            is_written = (id(read.container), read.key if isinstance(read.key, PLAIN) else None) in written
+            if is_written and not isinstance(read.value, (tuple, list, dict)):
                 advice = IN_TENSORS
             at = f", read at {_place(read.source)}" if read.source is not None else ", outside the function"
             yield Change(f"{read.label()}{at}", before, now, advice)

@@ -1,9 +1,11 @@
 """Verified replays: one call run eagerly and from the plan, on the same state, and compared.
 
-The state is snapshotted, eager mode runs and is undone, the plan runs and stays. Results, every tensor the
+The state is snapshotted, eager mode runs and is undone, the plan runs and stays. (A plan that knows of other
+ways through the program runs before that, too, and is undone: where the call goes another way, eager mode
+would write and draw what no snapshot of this plan has.) Results, every tensor the
 plan knows, gradients (of results that are differentiated outside, too) and generators must agree within the
 budget of ``stages.py``. Where they don't, the interpreter finds the first equation that is to blame.
-Functions with effects that a snapshot does not see (printing, files) show them twice.
+Functions with effects that a snapshot does not see (printing, files) show them at each of these runs.
 """
 
 from __future__ import annotations
@@ -85,13 +87,20 @@ class _Verification:
 
     def run(self, eager: Callable[[], Any]) -> Any:
         inputs = graph_arguments(self.plan.capture, self.passed)
+        if self.plan.capture.may_branch and not self.plan.capture.calls_out:
+            try:
+                self._observe(self._replayed)
+            except _MissError:
+                return MISS
+            finally:
+                self.snapshot.restore()
         with watch.listening() as listener:
-            _, expected = self._observe(eager, retain=False)
+            _, expected = self._observe(eager)
             self.snapshot.restore()
         if self.plan.capture.written:  # what eager mode changed is as it was
             self.plan.subscription.forget(listener)
         try:
-            results, found = self._observe(self._replayed, retain=True)
+            results, found = self._observe(self._replayed)
         except _MissError:
             return MISS
         graph = self.plan.graph_for(self.leaves)
@@ -99,7 +108,7 @@ class _Verification:
         # what the function writes outside with a graph: nobody goes back through it here
         given += [np.zeros(var.shape, var.dtype) for var in graph.inputs[len(given) :]]
         tolerance = Tolerance(graph, given, self.budget)
-        if isinstance(found.error, FailedCheck) and expected.error is not None:
+        if isinstance(found.error, FailedCheck):  # the call runs eagerly, as it has, and may catch the error
             self.snapshot.restore()
             raise found.error
         told = self._compare(expected, found, tolerance)
@@ -120,14 +129,14 @@ class _Verification:
             raise _MissError
         return result
 
-    def _observe(self, run: Callable[[], Any], retain: bool) -> tuple[Any, _Run]:
+    def _observe(self, run: Callable[[], Any]) -> tuple[Any, _Run]:
         results: Any = None
         error: Exception | None = None
         gradients: list[Any] = []
         try:
             results = run()
             effects = self.snapshot.effects()
-            gradients = self._gradients(results, retain)
+            gradients = self._gradients(results)
         except (OtherBranch, _MissError):  # another plan takes the call
             raise
         except Exception as raised:
@@ -137,8 +146,9 @@ class _Verification:
     def _opened(self, results: Any) -> tuple[list[Any], Any]:
         return self.plan.capture.open(results, getattr(self.leaves, "containers", ()))
 
-    def _gradients(self, results: Any, retain: bool) -> list[Any]:
-        """The gradients that a backward pass outside would give, for cotangents of our own."""
+    def _gradients(self, results: Any) -> list[Any]:
+        """The gradients that a backward pass outside would give, for cotangents of our own. What they go
+        through stays: it may be a graph of arguments, too."""
         capture = self.plan.capture
         if not capture.differentiable:
             return []
@@ -147,7 +157,7 @@ class _Verification:
         self.cotangents = [_cotangent(t) for t in outs]
         places = capture.places
         wanted = [self.leaves[places[id(t)]] if id(t) in places else t for t in capture.leaves]
-        run = engine.Run(False, retain)
+        run = engine.Run(False, True)
         hooks = [t._hooks for t in wanted]
         try:
             for t in wanted:  # whoever goes backward outside runs them

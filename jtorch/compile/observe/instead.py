@@ -6,17 +6,22 @@ The interpreter is about to call what lies on its stack; the other function is p
 
 from __future__ import annotations
 
+import functools
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.stand_ins import is_array_stand_in, stands_in
+from jtorch.core.dim import is_symbolic
 from jtorch.eager.tensor import Tensor
 
 
 def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, Tensor) else value
+    return value.item() if isinstance(value, Tensor) or is_array_stand_in(value) else value
 
 
 def _is_nan(value: Any) -> Any:
@@ -36,8 +41,41 @@ _OF_FLOATS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 )  # fmt: skip
 
 
+_OF_LISTS: tuple[tuple[Any, Callable[[Any, Any], Any]], ...] = (
+    (np.array, lambda arrays, values: arrays.made_of(values)),
+    (np.asarray, lambda arrays, values: arrays.made_of(values)),
+    (np.mean, lambda arrays, values: arrays.made_of(values).mean()),
+    (np.sum, lambda arrays, values: arrays.made_of(values).sum()),
+    (np.std, lambda arrays, values: arrays.made_of(values).std()),
+    (np.max, lambda arrays, values: arrays.made_of(values).max()),
+    (np.min, lambda arrays, values: arrays.made_of(values).min()),
+)
+
+
+def _of_numbers(callee: Any, values: Any) -> Callable[[Any], Any] | None:
+    """The same for a function of NumPy's that makes an array of a list first."""
+    function = next((f for known, f in _OF_LISTS if known is callee), None)
+    if function is None or type(values) not in (list, tuple):
+        return None
+    leaves = [*_leaves(values)]
+    known = [leaf for leaf in leaves if _kind_of(leaf) or is_array_stand_in(leaf)]
+    if not known or not all(stands_in(leaf) or isinstance(leaf, (int, float, np.number)) for leaf in leaves):
+        return None
+    return functools.partial(function, known[0].tracer.numpy_arrays)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if type(value) in (list, tuple):
+        for part in value:
+            yield from _leaves(part)
+    else:
+        yield value
+
+
 def instead(callee: Any, args: list[Any]) -> Callable[[Any], Any] | None:
     """What does the same as ``callee`` with what stands for a number, None where there is no such thing."""
+    if len(args) == 1 and (made := _of_numbers(callee, args[0])) is not None:
+        return made
     if len(args) != 1 or not issubclass(type(callee), (type, types.BuiltinFunctionType)):
         return None
     (value,) = args
@@ -47,7 +85,7 @@ def instead(callee: Any, args: list[Any]) -> Callable[[Any], Any] | None:
     function = next((f for known, f in _OF_FLOATS if known is callee), None)
     if callee is int:
         return _number if kind == "i" else None
-    if function is not _number and type(value) is Tensor:
+    if function is not _number and (type(value) is Tensor or is_array_stand_in(value)):
         return None
     return function if kind == "f" else None
 
@@ -57,6 +95,8 @@ def _kind_of(value: Any) -> str:
     if type(value) is Tensor:
         data = value._data
         return data.dtype.kind if hasattr(data, "tracer") and data.size == 1 else ""
+    if is_array_stand_in(value):
+        return value.dtype.kind if not is_symbolic(value.size) and value.size == 1 else ""
     if issubclass(type(value), Scalar) and hasattr(value, "bound"):
         return value.var.dtype.kind
     return ""

@@ -481,9 +481,10 @@ def _operands(stop: Stop) -> None:
         in_its_place = (own.replace("__", "__i", 1),) if in_place else ()
         read_special(observer, stop.frame, left, *in_its_place, own)
         read_special(observer, stop.frame, right, other)
-    if Kind.TENSOR in kinds or any(is_array_stand_in(value) for value in (left, right)):
-        for value in (left, right):  # an array from outside next to a tensor is read anew at each call
-            observer.beside_tensor(stop.frame, value)
+    if Kind.TENSOR in kinds:  # an array from outside next to a tensor is read anew at each call
+        observer.beside_tensor(stop.frame, right)
+        return
+    if is_array_stand_in(left) or is_array_stand_in(right):
         return
     if any(isinstance(value, _HASHING) for value in (left, right)):
         see_hashed(observer, stop.frame, left, right)

@@ -112,6 +112,7 @@ class Capture:
     sets_grads: bool = False  # whether tensors among the results get a ``grad``
     error: Exception | None = None  # what the function raised; the rest is what it had done before
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
+    may_branch: bool = False  # whether another way through the function is another recording
     calls_out: bool = False  # whether it runs disabled functions, or talks to other processes
     by_graph: bool = False  # whether it goes back through graphs of tensors from outside
     journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
@@ -313,6 +314,7 @@ def _capture(
     if observer.refilled and observer.may_refill:
         raise Filled
     made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
+    made.may_branch = bool(tracer.branches.checks or drawn.draws)
     made.by_graph = tracer.graphs.left
     made.effects.advances, made.journal = tracer.advances, observer.journal
     made.places, made.fixed, made.exact = tracer.places, known.fixed, known.exact

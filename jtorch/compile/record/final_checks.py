@@ -18,7 +18,7 @@ from jtorch.core import op as op_module
 from jtorch.core import watch
 from jtorch.core.errors import CompileError
 from jtorch.core.op import Context
-from jtorch.eager.rebase import LEAF, UNKNOWN_VIEW, VIEW_OF_LEAF
+from jtorch.eager.rebase import LEAF, LEAF_WRITTEN, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.saved_hooks import leave_all
 from jtorch.eager.tensor import Tensor
 
@@ -26,7 +26,8 @@ from jtorch.eager.tensor import Tensor
 def explain(error: Exception, leaves: list[Any], name: str) -> None:
     """Raise a CompileError for what is an error of the recording alone."""
     if isinstance(error, RuntimeError):
-        if str(error) in (LEAF, VIEW_OF_LEAF) and any(isinstance(a, Tensor) and a._node for a in leaves):
+        of_leaves = str(error) in (LEAF, LEAF_WRITTEN, VIEW_OF_LEAF)
+        if of_leaves and any(isinstance(a, Tensor) and a._node for a in leaves):
             raise CompileError(
                 f"{error} In a compiled function an argument that was computed outside counts as a leaf, "
                 "too: change its clone() and return that, or change it outside."

@@ -21,11 +21,14 @@ from jtorch.compile.observe.scalar import Scalar, StandIn
 from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import NOT_THE_USERS, CompileError, user_source
 from jtorch.core.op import BY_NAME
+from jtorch.eager.binding import APPLY
+from jtorch.eager.nested import leaves_of, stacked
 from jtorch.eager.tensor import Tensor, wrap
 
 _CAST = BY_NAME["cast"]
 _DTYPES = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))  # that are computed with
 _BOOL = np.dtype(np.bool_)
+_SAMPLE = np.zeros(1)
 _FEW = 8  # elements of an array that one may branch on
 _MOST = 1024  # elements that are looked at one by one: each is an equation
 
@@ -106,7 +109,7 @@ class NumpyArray(StandIn):
         return self.memory.shape[0]
 
     def __getattr__(self, name: str) -> Any:
-        if hasattr(self.kind, name):
+        if hasattr(self.dtype.type() if self.is_number else _SAMPLE, name):
             raise self.refuse(f"the attribute {name!r}")
         raise AttributeError(f"'{self.kind.__name__}' object has no attribute '{name}'")
 
@@ -117,10 +120,10 @@ class NumpyArray(StandIn):
         made.copied = self.copied
         return made
 
-    def _copy(self, tensor: Tensor) -> Any:
+    def _copy(self, tensor: Tensor, is_number: bool) -> Any:
         """Of memory of its own: as numbers are."""
         memory = self.tracer.fresh(self.tracer.read(tensor._data))
-        return NumpyArray(memory, is_number=not memory.ndim, few=self.few)
+        return NumpyArray(memory, is_number=is_number, few=self.few)
 
     def __getitem__(self, item: Any) -> Any:
         parts = item if type(item) is tuple else (item,)
@@ -145,7 +148,7 @@ class NumpyArray(StandIn):
             raise self.refuse("a slice with a negative step, other than [::-1],")
         found = given[parts]
         if not found.ndim and Ellipsis not in parts:
-            return self._copy(found)
+            return self._copy(found, is_number=True)
         view = self._view(found)
         view.copied = self.copied or bool(turned)
         return view
@@ -200,13 +203,13 @@ class NumpyArray(StandIn):
         return self.transpose()
 
     def copy(self) -> Any:
-        return self._copy(wrap(self.memory).clone())
+        return self._copy(wrap(self.memory).clone(), self.is_number)
 
     def astype(self, dtype: Any) -> Any:
         target = np.dtype(dtype)
         if target not in _DTYPES | {_BOOL}:
             raise self.refuse(f"astype({target})")
-        return self._copy(wrap(self.memory).clone() if target == self.dtype else self._cast(self, target))
+        return self._copy(wrap(self.in_dtype(self, target)), self.is_number)
 
     def item(self) -> Any:
         if not is_symbolic(self.size) and self.size != 1:
@@ -217,19 +220,20 @@ class NumpyArray(StandIn):
 
     # -- arithmetic ------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _cast(value: NumpyArray, dtype: np.dtype) -> Tensor:
-        memory = value.memory
-        return wrap(memory if memory.dtype == dtype else memory.tracer.record(_CAST, memory, dtype=dtype))
+    def in_dtype(self, value: Any, dtype: np.dtype) -> Any:
+        """The memory of an array, or of one that is none of a tensor's, cast to ``dtype``."""
+        tracer = self.tracer
+        is_known = type(value) is NumpyArray or tracer.follows(value)
+        memory = tracer.lift(value) if is_known else tracer.new(value)  # the function's own, as it is now
+        return memory if memory.dtype == dtype else self.tracer.record(_CAST, memory, dtype=dtype)
 
     def _operand(self, value: Any, target: np.dtype) -> Any:
         if type(value) is NumpyArray:
-            return self._cast(value, target)._data
+            return self.in_dtype(value, target)
         if issubclass(type(value), Scalar):
             return value
         if isinstance(value, np.ndarray):
-            memory = self.tracer.lift(value)
-            return memory if memory.dtype == target else self.tracer.record(_CAST, memory, dtype=target)
+            return self.in_dtype(value, target)
         number = target.type(value).item()
         if target.kind == "i" and number != value:
             raise self.refuse(f"arithmetic with {value!r}")
@@ -265,7 +269,7 @@ class NumpyArray(StandIn):
         return self._computed("abs", self)
 
     def __pos__(self) -> Any:
-        return self.copy()
+        return self._copy(wrap(self.memory), is_number=not self.ndim)
 
     def __bool__(self) -> bool:
         if not self.few:
@@ -317,9 +321,17 @@ class NumpyArray(StandIn):
 
     def __array_function__(self, function: Any, types: Any, values: Any, options: Any) -> Any:
         name = getattr(function, "__name__", "")
+        if name in _JOINED and len(values) == 1 and type(values[0]) in (list, tuple) and not options:
+            return self.tracer.numpy_arrays.joined(name, values[0])
         if name in _METHODS and values and values[0] is self:
             return getattr(self, name)(*values[1:], **options)
         raise self.refuse(f"np.{name}()")
+
+
+def _dtype_of(number: Any) -> np.dtype:
+    """The dtype that NumPy gives a list of such numbers."""
+    kind = getattr(number, "as_runtime_scalar", number)
+    return number.dtype if hasattr(number, "dtype") else np.dtype(type(kind))
 
 
 def _is_basic(part: Any) -> bool:
@@ -351,6 +363,7 @@ _UFUNCS = {
     np.exp: "exp", np.log: "log", np.sqrt: "sqrt", np.tanh: "tanh", np.absolute: "abs", np.negative: "neg",
 }  # fmt: skip
 _TO_FLOAT = frozenset({"div", "exp", "log", "sqrt", "tanh"})
+_JOINED = frozenset({"stack", "concatenate"})
 _METHODS = frozenset({"mean", "sum", "std", "var", "reshape", "squeeze", "transpose", "ravel", "copy"})
 _OTHERS = ("mod", "floordiv", "matmul", "and", "or", "xor", "lshift", "rshift", "divmod")
 _REFUSED = {
@@ -394,6 +407,26 @@ class NumpyArrays:
     def of(self, memory: Any) -> NumpyArray:
         """The array that a tensor over ``memory`` has: one, however often it is asked for."""
         return self._of.setdefault(id(memory), (memory, NumpyArray(memory)))[1]
+
+    def made_of(self, values: Any) -> NumpyArray:
+        """``numpy.array(values)`` of nested lists of numbers, arrays and what stands for them."""
+        leaves = leaves_of(values)
+        target = np.result_type(*(_dtype_of(leaf) for leaf in leaves))
+        few = all(getattr(leaf, "few", True) and getattr(leaf, "decides", True) for leaf in leaves)
+        return NumpyArray(stacked(values, target)._data, few=few)
+
+    def joined(self, name: str, arrays: Any) -> NumpyArray:
+        """``numpy.stack``, or ``concatenate``, of arrays and what stands for them."""
+        first = next(a for a in arrays if type(a) is NumpyArray)
+        if not all(type(a) in (NumpyArray, np.ndarray) for a in arrays):
+            raise first.refuse(f"np.{name}() with others than arrays")
+        target = np.result_type(*(a.dtype for a in arrays))
+        if target not in _DTYPES:
+            raise first.refuse(f"np.{name}() in {target}")
+        parts = [wrap(first.in_dtype(a, target)) for a in arrays]
+        made = [part.unsqueeze(0) for part in parts] if name == "stack" else parts
+        found = APPLY["cat"](*made, axis=0)
+        return NumpyArray(found._data, few=all(a.few for a in arrays if type(a) is NumpyArray))
 
     def copied(self, memory: Any) -> None:
         """An array lies in memory of its own here, and would share this one, to which nobody may write."""

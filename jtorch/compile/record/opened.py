@@ -139,8 +139,11 @@ def _varies(read: Read, now: Any, changed: set[int], is_written: bool) -> bool:
     before = read.value
     if now is MISSING or type(now) is not type(before):
         return False
-    if type(now) in (int, float):
-        return not read.holds()
+    if type(now) in (int, float, Tensor, np.ndarray):
+        counts = (
+            is_written and type(now) is not float
+        )  # or replaces it, which is no argument: see ``attempts``
+        return not counts and not read.holds()
     found = open_up(now) if type(now) in _CLASSES else None
     if found is None:
         return False

@@ -286,3 +286,44 @@ def test_a_number_is_as_precise_as_what_it_is_made_of():
     for k in range(20):
         n = (5, 5, 6, 3)[k % 4]
         step(jtorch.arange(4.0 * n).reshape(n, 4) / 9, jtorch.arange(n) % 3, 0.1 + k / 40)
+
+
+def test_what_the_other_way_of_a_branch_does_is_done_once():
+    """Also where it writes, or draws, what the plan that is tried first knows nothing of."""
+
+    def run(verify):
+        w, counts, generator = jtorch.ones(2), {"n": 0}, np.random.default_rng(3)
+
+        def program(x):
+            if x.sum() > 7:
+                w.mul_(2)
+                counts["n"] += 1
+                return x * generator.random()
+            return x * 1
+
+        compiled = jtorch.compile(program, verify=verify)
+        found = [compiled(jtorch.arange(4.0) * s).tolist() for s in (1, 2, 1, 1, 2, 2, 1, 2)]
+        return found, w.tolist(), counts["n"], generator.random()
+
+    assert run("every:1") == run("off")
+
+
+def test_an_error_that_the_function_catches():
+    def program(x):
+        try:
+            return x[jtorch.tensor([9])]
+        except IndexError:
+            return x * 3
+
+    x = jtorch.arange(4.0)
+    assert jtorch.compile(program, fullgraph=False, verify="every:1")(x).tolist() == (x * 3).tolist()
+
+
+def test_an_argument_with_a_graph_through_the_same_weight():
+    w = jtorch.ones(4, requires_grad=True)
+    f = jtorch.compile(lambda x: x * w, verify="every:1")
+    x = jtorch.arange(4.0)
+    for _ in range(3):
+        w.grad = None
+        f(f(x)).sum().backward()
+        assert w.grad.tolist() == (2 * x).tolist()

@@ -121,7 +121,6 @@ def test_what_takes_no_stand_in_is_refused_with_the_line():
 
 
 PLAIN = {
-    "an array as data": lambda x, s: x * jtorch.tensor(np.ones(2) * s),
     "decimal": lambda x, s: x * float(decimal.Decimal(s)),
     "statistics": lambda x, s: x * statistics.mean([s, s]),
 }
@@ -133,6 +132,13 @@ def test_a_number_that_was_passed_is_a_plain_one_to_what_takes_no_stand_in():
         for s in (2.0, 0.5, 2.0):
             assert compiled(jtorch.ones(2), s).tolist() == f(jtorch.ones(2), s).tolist(), name
         assert len(compiled.retraces) == 1, name
+
+
+def test_an_array_computed_with_a_number_that_was_passed():
+    compiled = jtorch.compile(lambda x, s: x * jtorch.tensor(np.ones(2) * s), **INTERPRETED)
+    for s in (2.0, 0.5, 2.0):
+        assert compiled(jtorch.ones(2), s).tolist() == [s, s]
+    assert not compiled.retraces
 
 
 class Item:

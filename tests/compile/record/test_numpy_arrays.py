@@ -64,6 +64,13 @@ def _turned(x):
     )
 
 
+def _own_array_that_changes(x):
+    own = np.ones(3, np.float32)
+    found = own * x.numpy()
+    own[0] = 7
+    return found
+
+
 RECORDED = {
     "the array": lambda x: (x.numpy(), (x * 2).numpy(), [{"a": (x * 3).numpy()}]),
     "views": lambda x: (x.numpy()[1:], x.numpy().T, x.numpy()[None, 0], x.numpy()[..., 0], x.numpy()[:, 1:3]),
@@ -101,10 +108,27 @@ RECORDED = {
         jtorch.tensor(x.numpy()[0, 0]), jtorch.tensor(x.numpy()),
     ),
     "tensors of arrays": lambda x: (jtorch.from_numpy(x.numpy()[0]) + 1, jtorch.as_tensor(x.numpy())),
+    "numpy.array of numbers": lambda x: (
+        np.array([x.sum().item(), 1.0]), np.array([[row[0], 1] for row in x.numpy()]),
+        np.array(list(x.numpy())), np.array([(x > 0).sum().item(), 2]) / 4,
+        np.asarray([x.numpy()[0, 0], x.numpy()[0, 1]]),
+    ),
+    "statistics of numbers": lambda x: (
+        np.mean([x.sum().item(), x.max().item()]), np.sum([1.5, x.sum().item()]),
+        np.std([x.numpy()[0, 0], 1]),
+    ),
+    "joined": lambda x: (
+        np.stack([x.numpy(), x.numpy() * 2]), np.concatenate([x.numpy(), WIDE]), np.stack(list(x.numpy())),
+    ),
+    "an index": lambda x: (x[x.argmax(1).numpy()], x[:, x.argmax(0).numpy()]),
     "a weight": lambda x: (WEIGHT.detach().numpy(), WEIGHT.detach().numpy() * x.numpy()),
+    "python's numbers": lambda x: (
+        float(x.numpy()[0, 0]), float(x.sum().numpy()), int(x.argmax().numpy()),
+    ),
     "an item": lambda x: (x.numpy().mean().item(), x.numpy().max().astype(np.float64)),
     "a write": _element_before_a_write, "a write to the array": _written_through_a_tensor, "loops": _sums,
-    "a branch": _branch, "normalised": _normalised, "turned": _turned,
+    "an own array that changes": _own_array_that_changes, "a branch": _branch,
+    "normalised": _normalised, "turned": _turned,
 }  # fmt: skip
 
 
@@ -127,29 +151,21 @@ def _turned_before_a_write(x):
     return a + 0
 
 
-def _own_array_that_changes(x):
-    own = np.ones(3, np.float32)
-    found = own * x.numpy()
-    own[0] = 7
-    return found
-
-
 EAGER = {
     "in place": _in_place, "set": _set, "turned before a write": _turned_before_a_write,
-    "an own array that changes": _own_array_that_changes, "turned": lambda x: x.numpy()[::-1],
+    "turned": lambda x: x.numpy()[::-1],
     "type": lambda x: type(x.numpy()) is np.ndarray, "text": lambda x: f"{x.numpy().mean():.2f}",
-    "float": lambda x: float(x.numpy()[0, 0]), "round": lambda x: round(x.numpy().mean(), 2),
+    "an int": lambda x: int(x.numpy()[0, 0]), "round": lambda x: round(x.numpy().mean(), 2),
     "key": lambda x: {x.numpy()[0, 0]: 1}, "largest": lambda x: max(row[0] for row in x.numpy()),
     "sorted": lambda x: sorted(x.numpy()[0]), "tolist": lambda x: x.numpy().tolist(),
-    "an array of numbers": lambda x: np.array([x.numpy()[0, 0], 1.0]),
+    "an array of a dtype": lambda x: np.array([x.numpy()[0, 0], 1.0], dtype=np.float64),
     "asarray": lambda x: np.asarray(x.numpy()),
-    "of a tensor": lambda x: np.asarray(x), "stack": lambda x: np.stack([x.numpy(), x.numpy()]),
+    "of a tensor": lambda x: np.asarray(x), "stack": lambda x: np.stack([x.numpy(), x.numpy()], axis=1),
     "mask": lambda x: x.numpy()[x.numpy() > 0], "list index": lambda x: x.numpy()[[0, 1]],
     "where": lambda x: np.where(x.numpy() > 0, 1, 0), "clip": lambda x: x.numpy().clip(0, 1),
     "matmul": lambda x: x.numpy() @ x.numpy().T, "half": lambda x: x.half().numpy() * 2,
     "bools": lambda x: (x > 0).numpy().sum(), "complex": lambda x: x.numpy() * 1j, 
     "a text": lambda x: x.numpy() == "1",
-    "an index of a tensor": lambda x: x[x.argmax(1).numpy()],
 }  # fmt: skip
 
 
