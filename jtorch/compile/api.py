@@ -136,6 +136,7 @@ class CompiledFunction(Asks):
         self._recordings = 0
         self._moved = Moved()
         self._latest: CompiledPlan | None = None
+        self._previous: LastCall | None = None  # of the plan that was the latest before
         self._signature: inspect.Signature | None = None
         if self.options.verify_every:
             self.verifier = Verifier(self.options.verify_every, dict(self.options.budget))
@@ -150,6 +151,15 @@ class CompiledFunction(Asks):
                     return self._find(args, kwargs, latest)
                 if result is not MISS:
                     return result
+                previous = self._previous
+                if previous is not None:
+                    try:
+                        result = previous.plan.call(args)
+                    except OtherBranch:
+                        return self._find(args, kwargs, previous.plan)
+                    if result is not MISS:
+                        self._use_again(previous)
+                        return result
             return self._find(args, kwargs)
         except FailedCheck:
             pass  # and nothing was written: eager mode has the error, and what was done before it
@@ -498,12 +508,20 @@ class CompiledFunction(Asks):
                 plans[:] = [plan, *(p for p in plans if p is not plan)]
             plan.used = next(_uses)
             self._forget_oldest()
-        self.last_call = LastCall(plan, leaves, structure)
+        last, self.last_call = self.last_call, LastCall(plan, leaves, structure)
         flat = len(args) == len(leaves) and all(a is given(b) for a, b in zip(args, leaves, strict=True))
         flat = flat and structure[2][1][1] == ()  # an empty list passed by keyword is no leaf
         if self.verifier is not None and not self.verifier.done_with(plan):
             flat = False
+        if last is not None and last.plan is self._latest and last.plan is not plan:
+            self._previous = last
         self._latest = plan if flat else None
+
+    def _use_again(self, previous: LastCall) -> None:
+        """The plan before the latest takes a call: of two that take turns, both are at hand."""
+        with _ordering:
+            previous.plan.used = next(_uses)
+            self._previous, self.last_call, self._latest = self.last_call, previous, previous.plan
 
     def _forget_oldest(self) -> None:
         """Drop the least recently used plans where there are more than ``MAX_PLANS``."""

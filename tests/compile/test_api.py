@@ -315,6 +315,22 @@ def test_a_library_call_in_the_middle():
     assert len(f._latest.runner.segments) == 3
 
 
+def test_two_plans_that_take_turns_are_at_hand():
+    f = jtorch.compile(lambda x, flag: x * 2 if flag else x + 1)
+    other = jtorch.compile(lambda x: x / 2 if x.sum() > 0 else x * 3)
+    x, looks = numbers(3), []
+    for g, calls in ((f, [(x, True), (x, False)]), (other, [(x.abs(),), (-x.abs(),)])):
+        find = g._find
+        g._find = lambda *args, find=find: looks.append(args) or find(*args)
+        for _ in range(3):
+            for args in calls:
+                same(g(*args), g.function(*args))
+        assert len(g.retraces) == 1
+        last = g.last_call.plan
+        assert last is g._latest and g._previous.plan is not last
+    assert sum(len(args[0]) == 2 for args in looks) == 2  # the second time both are known
+
+
 def test_no_tensor_op_at_all():
     f = jtorch.compile(lambda x, n: (n + 1, "done"))
     assert f(numbers(2), 3) == (4, "done")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe.draws import Brought, Draw, Positions
+from jtorch.compile.observe.draws import Brought, Draw, Positions, Twister
 from jtorch.compile.observe.guards import MISSING
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Digits
@@ -179,15 +179,23 @@ class Drawing:
     """The ``draws`` of the calls of one plan. Where one answers ``miss``, or fails before its ``clock``
     has counted on, the generators are as before."""
 
-    def __init__(self, draws: Iterable[Opened]) -> None:
-        self.generators = [each.place.generator for each in draws]
+    def __init__(self, draws: Sequence[Opened]) -> None:
+        names: dict[int, set[str]] = {}
+        generators = {id(each.place.generator): each.place.generator for each in draws}
+        for each in draws:
+            names.setdefault(id(each.place.generator), set()).add(each.place.name)
+        self.generators = [*generators.values()]
+        self._twisters = [Twister.of(generator, names[key]) for key, generator in generators.items()]
         self._here = threading.local()  # with the positions of this thread's call
 
     def begin(self) -> None:
         """A call draws from now on."""
         self._here.positions = positions = Positions()
-        for generator in self.generators:
-            positions.keep(generator)
+        for generator, twister in zip(self.generators, self._twisters, strict=True):
+            if twister is not None and twister.is_current:
+                positions.keep_words(twister)
+            else:
+                positions.keep(generator)
 
     def around(self, call: Callable[[Any], Any], clock: Any, miss: Any) -> Callable[[Any], Any]:
         """``call``, which begins to draw once it is seen that it may be for its arguments."""

@@ -870,3 +870,42 @@ def test_an_array_that_is_returned():
     first, second = compiled(X)[1], compiled(X)[1]
     states()
     assert first.tolist() == np.random.rand(2).tolist() and second.tolist() == np.random.rand(2).tolist()
+
+
+def test_the_state_of_an_old_generator_is_put_back():
+    """By its memory where uniform numbers alone are drawn, else with the normal number that it keeps."""
+    old = np.random.RandomState(3)
+
+    def uniform(x, way):
+        k = old.randint(0, 9)
+        return x * k if x.sum() * way > 0 else x - old.rand()
+
+    def normal(x, way):
+        k = old.standard_normal()
+        return x * k if x.sum() * way > 0 else x - old.rand()
+
+    for program in (uniform, normal):
+        compiled, found = jtorch.compile(program, fullgraph=True), []
+        for run in (program, compiled):
+            old.set_state(np.random.RandomState(4).get_state())
+            results = [run(X, way).tolist() for way in (1.0, -1.0, 1.0, -1.0, -1.0, 1.0)]
+            found.append((results, str(old.get_state()), old.standard_normal()))
+        np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-6)
+        assert found[0][1:] == found[1][1:]
+
+
+def test_a_generator_that_gets_another_state():
+    def program(x):
+        return x * np.random.rand()
+
+    before, found = np.random.get_bit_generator(), []
+    try:
+        for run in (program, jtorch.compile(program, fullgraph=True)):
+            results = []
+            for seed in range(4):
+                np.random.set_bit_generator(np.random.MT19937(seed))
+                results.append(run(X).tolist())
+            found.append(results)
+    finally:
+        np.random.set_bit_generator(before)
+    np.testing.assert_allclose(*found, rtol=1e-6)
