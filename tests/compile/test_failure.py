@@ -712,7 +712,8 @@ def _branch_after_a_callee(x):
 REFUSED = {
     "int": lambda x: x * int(x.sum().item()),
     "tolist": lambda x: x * x.tolist()[0],
-    "numpy": lambda x: x * float(x.numpy()[0]),
+    "numpy": lambda x: x * float(np.sort(x.numpy())[0]),
+    "a write to an array": lambda x: x.numpy().__setitem__(0, 1.0) or x,
     "a text": lambda x: x * len(f"{x.sum().item()}"),
     "other memory": _rebind,
     "a set": _add_to_set,

@@ -20,7 +20,7 @@ RATE = 0.5
 TABLE = [1.0, 2.0]
 
 WORLD = {
-    "a part of what is drawn": lambda: float(np.random.rand(3)[1]),
+    "a part of what is drawn": lambda: float(np.sort(np.random.rand(3))[1]),
     "random.shuffle": lambda: random.shuffle([1, 2, 3]) or 1.0,
     "a Random": lambda: random.Random(3).random(),
     "numpy.random.default_rng": lambda: np.random.default_rng(0).standard_normal(),
