@@ -10,6 +10,7 @@ refused, and the call runs eagerly: writing to the array, functions of NumPy's o
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ import numpy as np
 
 from jtorch.compile.observe.scalar import Scalar, StandIn
 from jtorch.core.dim import is_symbolic
-from jtorch.core.errors import NOT_THE_USERS, CompileError, user_source
+from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, user_source
 from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY
 from jtorch.eager.nested import leaves_of, stacked
@@ -71,11 +72,11 @@ class NumpyArray(StandIn):
         """What tells what stands for an array: see ``exchange.is_recorded``."""
         return self.memory.lies_in(value)
 
-    def tensor(self) -> Tensor:
-        """A tensor over its memory, for what leaves the function."""
-        if self.copied:
+    def shared(self) -> Any:
+        """Its memory, for a tensor over it: a number has none."""
+        if self.copied or self.is_number:
             raise self.refuse("the memory")
-        return wrap(self.memory)
+        return self.memory
 
     # -- what is known of it ---------------------------------------------------------------------------------
 
@@ -386,7 +387,36 @@ def _in_place(symbol: str) -> Callable:
     return method
 
 
+def _or_refuse(method: Callable) -> Callable:
+    """``method`` by jtorch's functions: where they raise, NumPy says something else, or nothing."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return method(self, *args, **options)
+        except (CompileError, Restart):
+            raise
+        except (
+            ArithmeticError,
+            IndexError,
+            NotImplementedError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise self.refuse(f"what raises ({error})") from error
+
+    return call
+
+
+_RAISING = (
+    "__getitem__", "_computed", "_reduced", "astype", "item", "ravel", "reshape", "squeeze", "transpose",
+)  # fmt: skip
+
+
 def _install() -> None:
+    for name in _RAISING:
+        setattr(NumpyArray, name, _or_refuse(getattr(NumpyArray, name)))
     for name, what in _REFUSED.items():
         setattr(NumpyArray, name, _refusing(what))
     for symbol, name in {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div"}.items():

@@ -43,7 +43,7 @@ from jtorch.core.sizes import settled
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import BACKWARD_TWICE, Node
 from jtorch.eager.rebase import FromFunction, OneOfSeveral
-from jtorch.eager.tensor import Size, Tensor
+from jtorch.eager.tensor import Size, Tensor, wrap
 
 
 def results_of(
@@ -126,7 +126,7 @@ def _with_tensors(outs: list[Any]) -> dict[int, int]:
     for out in [*outs]:
         if type(out) is NumpyArray and id(out) not in found:
             found[id(out)] = len(outs)
-            outs.append(out.tensor())
+            outs.append(wrap(out.memory if out.is_number else out.shared()))
     return found
 
 

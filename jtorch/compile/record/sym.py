@@ -111,6 +111,10 @@ class Sym:
         """Whether the recording that this value belongs to is over."""
         return not self.tracer.open
 
+    def shared(self) -> Any:
+        """Itself, for a tensor over it: see ``NumpyArray``."""
+        return self
+
     def lies_in(self, value: Any) -> bool:
         """Whether its memory is that of ``value``, which is a Sym or an array from outside."""
         if value.__class__ is np.ndarray:  # which may be recorded as a part of a larger one

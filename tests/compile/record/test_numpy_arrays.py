@@ -151,9 +151,20 @@ def _turned_before_a_write(x):
     return a + 0
 
 
+def _said(function, *args):
+    try:
+        return function(*args)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
 EAGER = {
     "in place": _in_place, "set": _set, "turned before a write": _turned_before_a_write,
     "turned": lambda x: x.numpy()[::-1],
+    "a tensor over what is turned": lambda x: _said(jtorch.from_numpy, x.numpy()[::-1]),
+    "a tensor over a number": lambda x: _said(jtorch.from_numpy, x.numpy()[0, 0]),
+    "an impossible shape": lambda x: _said(x.numpy().reshape, 7),
+    "of nothing": lambda x: _said(x[:0].numpy().max),
     "type": lambda x: type(x.numpy()) is np.ndarray, "text": lambda x: f"{x.numpy().mean():.2f}",
     "an int": lambda x: int(x.numpy()[0, 0]), "round": lambda x: round(x.numpy().mean(), 2),
     "key": lambda x: {x.numpy()[0, 0]: 1}, "largest": lambda x: max(row[0] for row in x.numpy()),
