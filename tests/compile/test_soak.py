@@ -115,7 +115,7 @@ def retraces():
     The allocator's pools fill within some 900 calls, by 5 MB; the next 700 added nothing.
     """
     step, batch = training()
-    step = jtorch.compile(step)
+    step = jtorch.compile(step, dynamic=False)
 
     def call(k: int) -> None:
         step(*batch(100 + k % 130))
