@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var, repeated
 from jtorch.core.op import BY_NAME, TABLE, Kind
@@ -168,6 +171,57 @@ def _before_merging(atom: Atom, find: Definition) -> tuple[Var, Eqn | None] | No
     return (source, swap) if merges else None
 
 
+def _of_all_axes(eqn: Eqn, find: Definition) -> tuple[Eqn, ...] | None:
+    """The place among all elements is the one in a row of them."""
+    x, axes = eqn.inputs[0], eqn.statics["axis"]
+    if not isinstance(x, Var) or not 1 < len(axes) == len(x.shape):
+        return None
+    row = Var(Type(x.dtype, (x.type.size,)))
+    flat = Eqn(BY_NAME["reshape"], (x,), {"shape": row.shape}, (row,), eqn.source)
+    return flat, eqn.replace(inputs=(row,), statics=eqn.statics | {"axis": (0,)})
+
+
+def _place_of(extreme: str) -> Rule:
+    """The first place of the largest element of a row as the least of the places where it is, or a NaN: two
+    loops that vectors go through, where one that carries a place along takes element by element."""
+
+    def rule(eqn: Eqn, find: Definition) -> tuple[Eqn, ...] | None:
+        x, axes = eqn.inputs[0], eqn.statics["axis"]
+        if not isinstance(x, Var) or x.dtype.kind not in "fi" or len(axes) != 1:
+            return None
+        n = x.shape[axes[0]]
+        dtype = np.dtype(np.int32 if type(n) is int and n < _INT32 else np.int64)
+        made: list[Eqn] = []
+
+        def add(name: str, inputs: tuple[Atom, ...], type: Type, **statics: Any) -> Var:
+            out = Var(type)
+            made.append(Eqn(BY_NAME[name], inputs, statics, (out,), eqn.source))
+            return out
+
+        rows = tuple(size for k, size in enumerate(x.shape) if k != axes[0])
+        kept = (*rows[: axes[0]], 1, *rows[axes[0] :])
+        asked, placed = Type(_BOOL, x.shape), Type(dtype, x.shape)
+        along = {"axis": axes, "keepdims": False}
+        found: Atom = add(extreme, (x,), Type(x.dtype, rows), **along)
+        found = add("unsqueeze", (found,), Type(x.dtype, kept), axes=axes)
+        found = add("expand", (found,), x.type, shape=x.shape)
+        is_there = add("eq", (x, found), asked)
+        if x.dtype.kind == "f":
+            is_nan = add("ne", (x, x), asked)
+            is_there = add("bitwise_or", (is_there, is_nan), asked)
+        place = add("iota", (), placed, shape=x.shape, axis=axes[0], dtype=dtype)
+        nowhere = Literal(cast(dtype, n), dtype, False)
+        place = add("where", (is_there, place, nowhere), placed)
+        least = add("min", (place,), Type(dtype, rows), **along)
+        last = Eqn(BY_NAME["cast"], (least,), {"dtype": np.dtype(np.int64)}, eqn.outputs, eqn.source)
+        if dtype == np.int64:
+            return (*made[:-1], made[-1].replace(outputs=eqn.outputs))
+        return (*made, last)
+
+    return rule
+
+
+_BOOL, _INT32 = np.dtype(np.bool_), 2**31
 RULES: tuple[tuple[str, Rule], ...] = (
     ("mul", _times_one),  # x 1 = x
     ("div", _over_one),  # x / 1 = x
@@ -187,6 +241,10 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("squeeze", _undone("unsqueeze")),
     ("unsqueeze", _undone("squeeze")),
     ("matmul", _of_merged_batches),
+    ("argmax", _of_all_axes),
+    ("argmin", _of_all_axes),
+    ("argmax", _place_of("max")),
+    ("argmin", _place_of("min")),
     ("sum", _nothing_to_reduce),  # over no axes at all
     # f(unsqueeze(x), unsqueeze(y)) = unsqueeze(f(x, y))
     *((op.name, _before_new_axes) for op in TABLE if op.kind is Kind.ELEMENTWISE),

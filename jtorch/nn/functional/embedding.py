@@ -15,6 +15,7 @@ from jtorch.eager.public import (
     arange,
     full,
     functions,
+    has_elements,
     integer,
     no_grad,
     ops,
@@ -322,11 +323,23 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = int(tensor.max().item()) + 1
     if num_classes <= 0:
         raise RuntimeError("Class values must be smaller than num_classes.")
+    if reads_elements() and has_elements(tensor):
+        try:
+            return zeros(*tensor.shape, num_classes, dtype=dt.int64).scatter_(-1, tensor.unsqueeze(-1), 1)
+        except RuntimeError:
+            _check_classes(tensor, num_classes)
+            raise
     try:
         # reading a table at the classes checks them, in compiled code, too, without a look at the values
         none = ops.index(zeros(num_classes, dtype=dt.int64), tensor, axes=(0,))
     except IndexError:
-        negative = tensor.min().item() < 0
-        problem = "non-negative" if negative else "smaller than num_classes"
-        raise RuntimeError(f"Class values must be {problem}.") from None
+        _check_classes(tensor, num_classes)
+        raise
     return (tensor.unsqueeze(-1) == arange(num_classes)).long() + none.unsqueeze(-1)
+
+
+def _check_classes(tensor: Tensor, num_classes: int) -> None:
+    if tensor.min().item() < 0:
+        raise RuntimeError("Class values must be non-negative.")
+    if tensor.max().item() >= num_classes:
+        raise RuntimeError("Class values must be smaller than num_classes.")

@@ -272,3 +272,45 @@ def test_batches_of_a_product_may_come_from_anything(shape):
 
     leaves = floats(*shape), floats(2, 2, 2, 3)
     assert jtorch.allclose(jtorch.compile(program)(*leaves), program(*leaves))
+
+
+@pytest.mark.parametrize("dtype", [jtorch.float32, jtorch.float64, jtorch.int64, jtorch.int32, jtorch.uint8])
+@pytest.mark.parametrize("shape", [(7,), (1,), (5, 3), (3, 1), (4, 5, 6)])
+def test_the_place_of_an_extreme_is_the_first_one(shape, dtype):
+    """Of equal elements, also 0.0 and -0.0, and of NaNs; along each axis and among all elements."""
+    rng = np.random.default_rng(0)
+    array = rng.integers(0, 3, shape) * (rng.integers(0, 2, shape) * 2 - 1 if dtype != jtorch.uint8 else 1)
+    plain = jtorch.from_numpy(np.array(array, np.float64) * -1.0 if dtype.is_floating_point else array).to(
+        dtype
+    )
+    given = [plain]
+    if dtype.is_floating_point:
+        holes = plain.clone()
+        holes[jtorch.from_numpy(rng.random(shape) < 0.3)] = float("nan")
+        given += [holes, jtorch.full(shape, float("nan"), dtype=dtype), -jtorch.zeros(shape, dtype=dtype)]
+        given += [
+            jtorch.full(shape, float("-inf"), dtype=dtype),
+            jtorch.full(shape, float("inf"), dtype=dtype),
+        ]
+
+    def places(x):
+        axes = range(x.ndim)
+        return [
+            x.argmax(),
+            x.argmin(),
+            *(f(k, keep) for k in axes for f in (x.argmax, x.argmin) for keep in (False, True)),
+        ]
+
+    for dynamic in (False, True):
+        compiled = jtorch.compile(places, dynamic=dynamic, fullgraph=True)
+        for x in given:
+            for found, expected in zip(compiled(x), places(x), strict=True):
+                assert found.dtype == expected.dtype and found.tolist() == expected.tolist()
+
+
+def test_no_loop_carries_the_place_of_a_float_along():
+    compiled = jtorch.compile(lambda x: x.max(1), fullgraph=True)
+    x = jtorch.randn(6, 9)
+    compiled(x)
+    graph = str(compiled.plan(x)) + compiled.source(x)
+    assert "argmax" not in graph and "where(" in graph
