@@ -93,8 +93,10 @@ def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tup
     known = _TARGETS.get(key)
     if known is not None:
         return (*values[:skip], *[_cast(op, context, v, known) for v in values[skip:]])
-    # NumPy's numbers are weak, as Python's are
-    values = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    # NumPy's numbers are weak, as Python's are, and so is what stands for one
+    values = tuple(
+        v.item() if isinstance(v, np.generic) or getattr(v, "is_number", False) else v for v in values
+    )
     tensors = [(v.dtype, v.ndim) for v in values[skip:] if hasattr(v, "dtype")]
     if not all(of_tensors) and len(tensors) > 1:
         pairs = list(zip(values, of_tensors, strict=True))[skip:]

@@ -325,6 +325,8 @@ def _is_number(value: object) -> bool:
 
 
 def _is_comparable(value: object) -> bool:
+    if issubclass(type(value), StandIn) and not issubclass(type(value), Scalar):
+        return False  # an array's number, which knows how
     return _is_number(value) or isinstance(value, numbers.Number)
 
 

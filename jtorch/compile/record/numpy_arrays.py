@@ -47,9 +47,9 @@ class NumpyArray(StandIn):
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """What ``isinstance`` is told; jtorch's own code, which takes arrays for theirs, of numbers alone."""
+        """What ``isinstance`` in the user's code is told."""
         ours = sys._getframe(1).f_code.co_filename.startswith(NOT_THE_USERS)
-        return type(self) if ours and not self.is_number else self.kind
+        return type(self) if ours else self.kind
 
     def __hash__(self) -> int:
         if self.is_number:
@@ -192,10 +192,14 @@ class NumpyArray(StandIn):
         return self.copy().reshape(-1)
 
     def squeeze(self, axis: Any = None) -> Any:
+        if self.is_number:
+            raise self.refuse("a shape")
         given = wrap(self.memory)
         return self._view(given.squeeze() if axis is None else given.squeeze(axis))
 
     def transpose(self, *axes: Any) -> Any:
+        if self.is_number:
+            raise self.refuse("a shape")
         order = axes[0] if len(axes) == 1 and type(axes[0]) in (tuple, list) else axes
         return self._view(wrap(self.memory).permute(*(order or reversed(range(self.ndim)))))
 
@@ -283,9 +287,7 @@ class NumpyArray(StandIn):
         axes = tuple(range(self.ndim)) if axis is None else axis
         given = wrap(self.memory)
         found = getattr(given, name)(dim=axes, keepdim=keepdims, **options) if self.ndim else given.clone()
-        made = NumpyArray(found._data, is_number=not found.ndim)
-        made.few = True  # one number of a whole array
-        return made
+        return NumpyArray(found._data, is_number=not found.ndim)
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
         if self.dtype == np.dtype(np.int32):
@@ -410,7 +412,8 @@ def _or_refuse(method: Callable) -> Callable:
 
 
 _RAISING = (
-    "__getitem__", "_computed", "_reduced", "astype", "item", "ravel", "reshape", "squeeze", "transpose",
+    "__getitem__", "_computed", "astype", "copy", "flatten", "item", "max", "mean", "min", "ravel", "reshape",
+    "squeeze", "std", "sum", "transpose", "var",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from jtorch.compile.graph.ir import Atom, Type
 from jtorch.compile.observe.scalar import ARITHMETIC, Scalar, operand_of
+from jtorch.compile.observe.stand_ins import is_array_stand_in
 from jtorch.compile.record.inputs import ArrayInput, GradInput
 from jtorch.compile.record.items import item_of
 from jtorch.core.errors import CompileError, user_source
@@ -171,8 +172,8 @@ def _operator(name: str, symbol: str, reflected: bool = False) -> Any:
     op, method = BY_NAME[name], f"__r{symbol}__"
 
     def operator(self: Any, *other: Any) -> Any:
-        if other and isinstance(other[0], Tensor):  # a Tensor knows what to do with a traced value
-            return NotImplemented
+        if other and (isinstance(other[0], Tensor) or is_array_stand_in(other[0])):
+            return NotImplemented  # which know what to do with a traced value
         if len(other) > 1:  # pow(k, 2, 5)
             return NotImplemented
         if other and isinstance(self, Scalar):

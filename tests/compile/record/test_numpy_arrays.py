@@ -165,6 +165,9 @@ EAGER = {
     "a tensor over a number": lambda x: _said(jtorch.from_numpy, x.numpy()[0, 0]),
     "an impossible shape": lambda x: _said(x.numpy().reshape, 7),
     "of nothing": lambda x: _said(x[:0].numpy().max),
+    "a dtype of a sum": lambda x: x.numpy().sum(dtype=np.float64),
+    "no copy": lambda x: x.numpy().astype(np.float32, copy=False), "an order": lambda x: x.numpy().ravel("F"),
+    "branches on many means": lambda x: [1 if v > 0 else 2 for v in x.repeat(4, 4).numpy().mean(axis=0)],
     "type": lambda x: type(x.numpy()) is np.ndarray, "text": lambda x: f"{x.numpy().mean():.2f}",
     "an int": lambda x: int(x.numpy()[0, 0]), "round": lambda x: round(x.numpy().mean(), 2),
     "key": lambda x: {x.numpy()[0, 0]: 1}, "largest": lambda x: max(row[0] for row in x.numpy()),
@@ -225,6 +228,28 @@ def test_runs_eagerly(name):
         jtorch.compile(function, fullgraph=True)(_calls()[0])
 
 
+def test_beside_numbers_of_the_call():
+    def function(x, s, n):
+        a, total = x.numpy(), x.sum().item()
+        return (
+            s - a,
+            a / s,
+            s * a[0, 0],
+            total - a,
+            a * n,
+            n - a[0],
+            (s < a),
+            (total >= a),
+            s < a[0, 0],
+            a[0, 0] == s,
+        )
+
+    compiled = jtorch.compile(function, fullgraph=True)
+    for k, x in enumerate(_calls()):
+        _check(compiled(x, k + 0.5, k + 3), function(x, k + 0.5, k + 3))
+    assert len(compiled.retraces) <= 1
+
+
 def test_sizes_move():
     compiled = jtorch.compile(
         lambda x: ((x.numpy() - x.numpy().mean()) * 2, x.numpy()[1:], x.numpy().T + 1), fullgraph=True
@@ -265,12 +290,14 @@ def test_kept_outside():
     def step(x):
         log.append((x * 2).numpy())
         log.append((x * 3).numpy().mean())
+        log.append(x.double().numpy().mean())  # a float of Python's, too
         places["last"] = x.exp().numpy()
         return x
 
     compiled = jtorch.compile(step, fullgraph=True)
     for x in _calls():
         compiled(x)
+        assert type(log[-1]) is np.float64 and log.pop() == pytest.approx(x.double().mean().item())
         np.testing.assert_allclose(log[-2], x.numpy() * 2)
         np.testing.assert_allclose(places["last"], np.exp(x.numpy()), rtol=1e-6)
         assert type(log[-1]) is np.float32 and log[-1] == pytest.approx((x.numpy() * 3).mean(), rel=1e-6)
