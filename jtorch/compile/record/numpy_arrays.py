@@ -249,7 +249,8 @@ class NumpyArray(StandIn):
         target = np.result_type(*map(_kind_of, values))
         if name in _TO_FLOAT and target.kind != "f":
             target = np.dtype(np.float64)
-        if target not in _DTYPES:
+        small = name in _IN_FLOATS and any(getattr(v, "dtype", target) not in _DTYPES for v in values)
+        if target not in _DTYPES or small:  # NumPy has exp() of bytes in float16
             raise self.refuse(f"arithmetic in {target}")
         made = self.tracer.record(BY_NAME[name], *(self._operand(value, target) for value in values))
         few = all(v.few for v in values if type(v) is NumpyArray)
@@ -284,6 +285,8 @@ class NumpyArray(StandIn):
     def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
         if self.dtype not in _DTYPES or (name in ("mean", "std", "var") and self.dtype.kind != "f"):
             raise self.refuse(f"{name}() in {self.dtype}")
+        if not self.ndim and axis is not None:
+            raise self.refuse("an axis")
         axes = tuple(range(self.ndim)) if axis is None else axis
         given = wrap(self.memory)
         found = getattr(given, name)(dim=axes, keepdim=keepdims, **options) if self.ndim else given.clone()
@@ -365,7 +368,8 @@ _UFUNCS = {
     np.not_equal: "ne", np.less: "lt", np.less_equal: "le", np.greater: "gt", np.greater_equal: "ge",
     np.exp: "exp", np.log: "log", np.sqrt: "sqrt", np.tanh: "tanh", np.absolute: "abs", np.negative: "neg",
 }  # fmt: skip
-_TO_FLOAT = frozenset({"div", "exp", "log", "sqrt", "tanh"})
+_IN_FLOATS = frozenset({"exp", "log", "sqrt", "tanh"})
+_TO_FLOAT = _IN_FLOATS | {"div"}
 _JOINED = frozenset({"stack", "concatenate"})
 _METHODS = frozenset({"mean", "sum", "std", "var", "reshape", "squeeze", "transpose", "ravel", "copy"})
 _OTHERS = ("mod", "floordiv", "matmul", "and", "or", "xor", "lshift", "rshift", "divmod")
