@@ -206,3 +206,24 @@ def test_of_nothing(shape, dtype, mode):
     for axis in (0, 1, (0, 1)):
         got = MODES[mode](lambda x, axis=axis: x.sum(axis))(x)
         assert got.dtype is dtype and got.tolist() == np.zeros(shape).sum(axis).tolist()
+
+
+@pytest.mark.parametrize("values", [[-0.0], [-0.0, -0.0], [[-0.0]], [[-0.0], [-0.0]]])
+@pytest.mark.parametrize("dtype", [jtorch.float32, jtorch.float64])
+def test_sums_of_negative_zeros_are_zero(values, dtype):
+    """As in PyTorch, also of one."""
+    x = jtorch.tensor(values, dtype=dtype)
+
+    def sums(x):
+        return [
+            x.sum(),
+            x.mean(),
+            x.sum(-1).flatten()[0],
+            x.sum(0).flatten()[0],
+            x.sum(-1, keepdim=True).flatten()[0],
+        ]
+
+    for function in (sums, jtorch.compile(sums, fullgraph=True)):
+        assert [
+            1 / total.item() if total.item() else math.copysign(1, total.item()) for total in function(x)
+        ] == [1] * 5

@@ -258,7 +258,7 @@ class NumpyArray(StandIn):
 
     def _of_two(self, name: str, other: Any, reflected: bool = False) -> Any:
         if not _is_operand(other):
-            if isinstance(other, Tensor):  # which knows what to do with an array
+            if isinstance(other, Tensor) and name in _ARITHMETIC:  # which knows what to do with an array
                 return NotImplemented
             raise self.refuse(f"'{name}' with a {type(other).__name__}")
         return self._computed(name, *((other, self) if reflected else (self, other)))
@@ -275,6 +275,8 @@ class NumpyArray(StandIn):
         return self._computed("abs", self)
 
     def __pos__(self) -> Any:
+        if self.dtype == _BOOL:
+            raise self.refuse("this operator")
         return self._copy(wrap(self.memory), is_number=not self.ndim)
 
     def __bool__(self) -> bool:
@@ -285,8 +287,8 @@ class NumpyArray(StandIn):
     def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
         if self.dtype not in _DTYPES or (name in ("mean", "std", "var") and self.dtype.kind != "f"):
             raise self.refuse(f"{name}() in {self.dtype}")
-        if not self.ndim and axis is not None:
-            raise self.refuse("an axis")
+        if axis == () or (not self.ndim and axis is not None):
+            raise self.refuse("this axis")
         axes = tuple(range(self.ndim)) if axis is None else axis
         given = wrap(self.memory)
         found = getattr(given, name)(dim=axes, keepdim=keepdims, **options) if self.ndim else given.clone()
@@ -372,12 +374,14 @@ _IN_FLOATS = frozenset({"exp", "log", "sqrt", "tanh"})
 _TO_FLOAT = _IN_FLOATS | {"div"}
 _JOINED = frozenset({"stack", "concatenate"})
 _METHODS = frozenset({"mean", "sum", "std", "var", "reshape", "squeeze", "transpose", "ravel", "copy"})
+_ARITHMETIC_OF = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div"}
+_ARITHMETIC = frozenset(_ARITHMETIC_OF.values())
 _OTHERS = ("mod", "floordiv", "matmul", "and", "or", "xor", "lshift", "rshift", "divmod")
 _REFUSED = {
     **dict.fromkeys(("__setitem__", "__delitem__"), "writing to the elements"),
     **dict.fromkeys(("__float__", "__int__", "__index__", "__complex__", "__round__"), "a number"),
     **dict.fromkeys(("__str__", "__repr__", "__format__"), "a text"),
-    **dict.fromkeys(("__array__", "__array_interface__", "__reduce_ex__", "__dlpack__"), "the memory"),
+    **dict.fromkeys(("__array__", "__reduce_ex__", "__dlpack__"), "the memory"),
     **dict.fromkeys(("__copy__", "__deepcopy__", "__contains__", "__invert__"), "this"),
     **dict.fromkeys((f"__{r}{name}__" for r in ("", "r", "i") for name in _OTHERS), "this operator"),
     **dict.fromkeys(("__rpow__", "__ipow__"), "this power"),
@@ -426,7 +430,8 @@ def _install() -> None:
         setattr(NumpyArray, name, _or_refuse(getattr(NumpyArray, name)))
     for name, what in _REFUSED.items():
         setattr(NumpyArray, name, _refusing(what))
-    for symbol, name in {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div"}.items():
+    NumpyArray.__array_interface__ = property(_refusing("the memory"))  # type: ignore[attr-defined]
+    for symbol, name in _ARITHMETIC_OF.items():
         setattr(NumpyArray, f"__{symbol}__", lambda self, other, name=name: self._of_two(name, other))
         setattr(NumpyArray, f"__r{symbol}__", lambda self, other, name=name: self._of_two(name, other, True))
         setattr(NumpyArray, f"__i{symbol}__", _in_place(symbol))

@@ -38,7 +38,11 @@ def sum(x: Array, *, axis: Shape, keepdims: bool) -> Array:
             # a reduction starts in 0.8 us and gives a scalar to wrap, a product with ones in 0.3 us
             column = _COLUMNS32[n] if dtype is _FLOAT32 else _COLUMNS64[n]
             total = (x if k == 1 else x.reshape(-1)).dot(column)
+            if n == 1:
+                total += 0.0  # sums begin with 0.0: that of -0.0 is not -0.0
             return total.reshape((1,) * k) if keepdims else total[0, ...]
+    elif k == 1 and x.shape[axis[0]] == 1 and (dtype is _FLOAT32 or dtype is _FLOAT64):
+        return (x if keepdims else x.squeeze(axis)) + dtype.type(0)
     elif k and (dtype is _FLOAT32 or dtype is _FLOAT64) and x.flags.c_contiguous:
         out = _sum_by_product(x, axis, _ONES32 if dtype is _FLOAT32 else _ONES64)
         if out is not None:
