@@ -31,7 +31,8 @@ _DTYPES = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 _BOOL = np.dtype(np.bool_)
 _SAMPLE = np.zeros(1)
 _FEW = 8  # elements of an array that one may branch on
-_MOST = 1024  # elements that are looked at one by one: each is an equation
+_STEPS = 64  # of a loop over an array: for each length it is recorded again, step by step
+_TAKEN = 256  # elements that a recording may take out of arrays, one by one
 
 
 class NumpyArray(StandIn):
@@ -149,6 +150,7 @@ class NumpyArray(StandIn):
             raise self.refuse("a slice with a negative step, other than [::-1],")
         found = given[parts]
         if not found.ndim and Ellipsis not in parts:
+            self.tracer.numpy_arrays.take(self)
             return self._copy(found, is_number=True)
         view = self._view(found)
         view.copied = self.copied or bool(turned)
@@ -177,7 +179,7 @@ class NumpyArray(StandIn):
         return (self[k] for k in range(self._few_enough(len(self))))
 
     def _few_enough(self, count: int) -> int:
-        if not is_symbolic(count) and count > _MOST:
+        if not is_symbolic(count) and count > _STEPS:
             raise self.refuse(f"a loop over {count} elements")
         return count
 
@@ -445,6 +447,13 @@ class NumpyArrays:
     def __init__(self) -> None:
         self._of: dict[int, tuple[Any, NumpyArray]] = {}
         self._noted: list[tuple[Any, int, Any]] = []
+        self._taken = 0
+
+    def take(self, array: NumpyArray) -> None:
+        """An element is taken out of ``array``. Raises where a recording would hold too many steps."""
+        self._taken += 1
+        if self._taken > _TAKEN:
+            raise array.refuse(f"taking more than {_TAKEN} elements")
 
     def of(self, memory: Any) -> NumpyArray:
         """The array that a tensor over ``memory`` has: one, however often it is asked for."""
