@@ -77,6 +77,7 @@ MANY = 5  # recordings of one function after which it is told how much they cost
 _CANNOT_BE_RECORDED = "calls like it run eagerly; fullgraph=True makes an error of it"
 _LOOKS = 10  # how often a call looks for its plan while other threads change what plans rely on
 MAX_PLANS = 64  # per function; the least recently used one goes
+FORGOTTEN = -1  # when such a plan was used
 
 FUNCTIONS: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()  # all there are, for ``reset``
 _log = logging.getLogger("jtorch.compile")
@@ -515,6 +516,8 @@ class CompiledFunction(Asks):
             flat = False
         if last is not None and last.plan is self._latest and last.plan is not plan:
             self._previous = last
+        if self._previous is not None and self._previous.plan.used == FORGOTTEN:
+            self._previous = None
         self._latest = plan if flat else None
 
     def _use_again(self, previous: LastCall) -> None:
@@ -532,7 +535,10 @@ class CompiledFunction(Asks):
         for used, structure in by_use[:-MAX_PLANS]:
             plans = self.plans.get(structure, [])  # another thread may forget them, too
             self._dropped_calls += sum(p.clock.count for p in plans if p.used == used)
-            plans[:] = [p for p in plans if p.used != used]
+            for plan in plans:
+                if plan.used == used:
+                    plan.used = FORGOTTEN
+            plans[:] = [p for p in plans if p.used != FORGOTTEN]
             if not plans:
                 self.plans.pop(structure, None)
 

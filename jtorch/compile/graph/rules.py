@@ -208,7 +208,7 @@ def _place_of(extreme: str) -> Rule:
         is_there = add("eq", (x, found), asked)
         if x.dtype.kind == "f":
             is_nan = add("ne", (x, x), asked)
-            is_there = add("bitwise_or", (is_there, is_nan), asked)
+            is_there = add("logical_or", (is_there, is_nan), asked)
         place = add("iota", (), placed, shape=x.shape, axis=axes[0], dtype=dtype)
         nowhere = Literal(cast(dtype, n), dtype, False)
         place = add("where", (is_there, place, nowhere), placed)

@@ -195,6 +195,8 @@ class _Verification:
         return None
 
     def _value_differs(self, a: Any, b: Any, tolerance: Tolerance, atom: Any) -> str | None:
+        if isinstance(a, np.generic) and type(a) is type(b):
+            a, b = np.asarray(a), np.asarray(b)
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
             if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
                 return tolerance.differs_from_eager(a, b, atom)

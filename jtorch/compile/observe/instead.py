@@ -16,7 +16,6 @@ import numpy as np
 
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stand_ins import is_array_stand_in, stands_in
-from jtorch.core.dim import is_symbolic
 from jtorch.eager.tensor import Tensor
 
 
@@ -96,7 +95,7 @@ def _kind_of(value: Any) -> str:
         data = value._data
         return data.dtype.kind if hasattr(data, "tracer") and data.size == 1 else ""
     if is_array_stand_in(value):
-        return value.dtype.kind if not is_symbolic(value.size) and value.size == 1 else ""
+        return "" if value.ndim else value.dtype.kind
     if issubclass(type(value), Scalar) and hasattr(value, "bound"):
         return value.var.dtype.kind
     return ""

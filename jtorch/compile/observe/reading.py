@@ -358,14 +358,14 @@ def _classes_of(owner: Any) -> tuple[type, ...]:
 
 
 def _is_iterable(value: Any) -> bool:
-    """Whether there are entries to read: what has items may refuse to be gone through (``re.Match``)."""
-    if not hasattr(type(value), "__iter__") and not hasattr(type(value), "__getitem__"):
-        return False
+    """Whether there are entries to read: what has items may refuse to be gone through (``re.Match``), or have
+    no end (``numpy.r_``)."""
+    cls = type(value)
     try:
         iter(value)
+        return hasattr(cls, "__iter__") or len(value) > 0
     except TypeError:
         return False
-    return True
 
 
 def put_back(reads: Iterable[Read]) -> bool:

@@ -131,7 +131,7 @@ class NumpyArray(StandIn):
         parts = item if type(item) is tuple else (item,)
         if any(type(part) in (np.ndarray, NumpyArray) for part in parts):
             return self._picked(parts)
-        if self.is_number or not all(map(_is_basic, parts)):
+        if self.is_number or not all(map(_is_basic, parts)) or parts.count(Ellipsis) > 1:
             raise self.refuse("an index that is no integer or slice")
         given = wrap(self.memory)
         axis, turned = 0, []
@@ -184,6 +184,8 @@ class NumpyArray(StandIn):
         return count
 
     def reshape(self, *shape: Any) -> Any:
+        if self.is_number:
+            raise self.refuse("a shape")
         sizes = shape[0] if len(shape) == 1 and type(shape[0]) is tuple else shape
         return self._view(wrap(self.memory).reshape(sizes))
 
@@ -194,7 +196,7 @@ class NumpyArray(StandIn):
         return self.copy().reshape(-1)
 
     def squeeze(self, axis: Any = None) -> Any:
-        if self.is_number:
+        if self.is_number or (axis is not None and (type(axis) is not int or self.shape[axis] != 1)):
             raise self.refuse("a shape")
         given = wrap(self.memory)
         return self._view(given.squeeze() if axis is None else given.squeeze(axis))
@@ -238,6 +240,8 @@ class NumpyArray(StandIn):
         if type(value) is NumpyArray:
             return self.in_dtype(value, target)
         if issubclass(type(value), Scalar):
+            if target.kind == "i" and target.itemsize < 8:
+                raise self.refuse("arithmetic with a number that may not fit")
             return value
         if isinstance(value, np.ndarray):
             return self.in_dtype(value, target)
@@ -266,7 +270,8 @@ class NumpyArray(StandIn):
         return self._computed(name, *((other, self) if reflected else (self, other)))
 
     def __pow__(self, exponent: Any) -> Any:
-        if self.dtype.kind != "f" or type(exponent) not in (int, float):
+        whole = type(exponent) is int or (type(exponent) is float and exponent.is_integer())
+        if self.dtype.kind != "f" or not whole:  # roots of NumPy's have other signs than PyTorch's
             raise self.refuse("this power")
         return self._computed("pow", self, exponent)
 
@@ -282,6 +287,8 @@ class NumpyArray(StandIn):
         return self._copy(wrap(self.memory), is_number=not self.ndim)
 
     def __bool__(self) -> bool:
+        if is_symbolic(self.size) or self.size != 1:
+            raise self.refuse("the truth of an array")
         if not self.few:
             raise self.refuse("a branch on one of many elements")
         return bool(self.memory.concrete("bool()"))
@@ -289,7 +296,8 @@ class NumpyArray(StandIn):
     def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
         if self.dtype not in _DTYPES or (name in ("mean", "std", "var") and self.dtype.kind != "f"):
             raise self.refuse(f"{name}() in {self.dtype}")
-        if axis == () or (not self.ndim and axis is not None):
+        is_known = axis is None or type(axis) is int or (type(axis) is tuple and len(axis) > 0)
+        if not is_known or (not self.ndim and axis is not None) or type(keepdims) is not bool:
             raise self.refuse("this axis")
         axes = tuple(range(self.ndim)) if axis is None else axis
         given = wrap(self.memory)
@@ -375,7 +383,7 @@ _UFUNCS = {
 _IN_FLOATS = frozenset({"exp", "log", "sqrt", "tanh"})
 _TO_FLOAT = _IN_FLOATS | {"div"}
 _JOINED = frozenset({"stack", "concatenate"})
-_METHODS = frozenset({"mean", "sum", "std", "var", "reshape", "squeeze", "transpose", "ravel", "copy"})
+_METHODS = frozenset({"mean", "sum", "std", "var", "reshape", "squeeze", "transpose", "ravel"})
 _ARITHMETIC_OF = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div"}
 _ARITHMETIC = frozenset(_ARITHMETIC_OF.values())
 _OTHERS = ("mod", "floordiv", "matmul", "and", "or", "xor", "lshift", "rshift", "divmod")
@@ -462,6 +470,9 @@ class NumpyArrays:
     def made_of(self, values: Any) -> NumpyArray:
         """``numpy.array(values)`` of nested lists of numbers, arrays and what stands for them."""
         leaves = leaves_of(values)
+        first = next((leaf for leaf in leaves if type(leaf) is NumpyArray), None)
+        if any(type(leaf) is int and not -(2**63) <= leaf < 2**63 for leaf in leaves) and first is not None:
+            raise first.refuse("an array of a large integer")
         target = np.result_type(*(_dtype_of(leaf) for leaf in leaves))
         few = all(getattr(leaf, "few", True) and getattr(leaf, "decides", True) for leaf in leaves)
         return NumpyArray(stacked(values, target)._data, few=few)
@@ -469,8 +480,11 @@ class NumpyArrays:
     def joined(self, name: str, arrays: Any) -> NumpyArray:
         """``numpy.stack``, or ``concatenate``, of arrays and what stands for them."""
         first = next(a for a in arrays if type(a) is NumpyArray)
-        if not all(type(a) in (NumpyArray, np.ndarray) for a in arrays):
-            raise first.refuse(f"np.{name}() with others than arrays")
+        is_plain = all(
+            type(a) in (NumpyArray, np.ndarray) and not getattr(a, "is_number", False) for a in arrays
+        )
+        if not is_plain or len({a.shape[name != "stack" :] if a.ndim else None for a in arrays}) > 1:
+            raise first.refuse(f"np.{name}() of these")
         target = np.result_type(*(a.dtype for a in arrays))
         if target not in _DTYPES:
             raise first.refuse(f"np.{name}() in {target}")

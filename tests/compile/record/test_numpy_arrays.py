@@ -87,7 +87,7 @@ RECORDED = {
         x.argmax(1).numpy() + 1, x.argmax(1).numpy() / 2, x.argmax(1).numpy() * 0.5,
         x.argmax(1).int().numpy() * 2, x.argmax(1).numpy().sum(),
     ),
-    "powers": lambda x: (x.numpy() ** 2, abs(x.numpy()) ** 0.5, x.numpy() ** -1),
+    "powers": lambda x: (x.numpy() ** 2, x.numpy() ** 3.0, x.numpy() ** -1),
     "comparisons": lambda x: (
         x.numpy() < 0.5, np.less(OUTSIDE, x.numpy()), x.numpy() == x.numpy(), (x > 0).numpy()
     ),
@@ -169,6 +169,13 @@ EAGER = {
     "no axis": lambda x: x.numpy().sum(axis=()), "plus of bools": lambda x: _said(lambda: +(x > 0).numpy()),
     "too large": lambda x: _said(lambda: x.argmax(1).numpy() + 2**70),
     "bytes": lambda x: np.exp((x > 0).numpy()),
+    "no such axis": lambda x: (_said(x.numpy().squeeze, 0), _said(x.numpy().sum, 3)),
+    "the truth of several": lambda x: _said(lambda: 1 if x.numpy() else 2),
+    "a root": lambda x: abs(x.numpy()) ** 0.5,
+    "stacks of other shapes": lambda x: _said(np.stack, [x.numpy(), x.numpy()[0]]),
+    "float of a row": lambda x: _said(float, x.numpy()[:1, :1]),
+    "shapes of a number": lambda x: x.numpy()[0, 0].T,
+    "two dots": lambda x: _said(lambda: x.numpy()[..., ...]),
     "a dtype of a sum": lambda x: x.numpy().sum(dtype=np.float64),
     "no copy": lambda x: x.numpy().astype(np.float32, copy=False), "an order": lambda x: x.numpy().ravel("F"),
     "branches on many means": lambda x: [1 if v > 0 else 2 for v in x.repeat(4, 4).numpy().mean(axis=0)],
@@ -230,6 +237,23 @@ def test_runs_eagerly(name):
             _check(compiled(x.clone()), function(x.clone()))
     with pytest.raises(CompileError):
         jtorch.compile(function, fullgraph=True)(_calls()[0])
+
+
+def test_what_has_items_and_no_end():
+    compiled = jtorch.compile(lambda x: x * float(np.r_[1.0, 2.0][0]))
+    assert compiled(jtorch.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_an_array_outside_that_is_turned_round():
+    class Holder:
+        array = np.arange(3.0)
+
+    compiled = jtorch.compile(lambda x: x + jtorch.tensor(Holder.array), fullgraph=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k in range(5):
+            Holder.array = (np.arange(3.0) + k)[:: -1 if k > 2 else 1]
+            assert compiled(jtorch.ones(3)).tolist() == (1 + Holder.array).tolist()
 
 
 def test_beside_numbers_of_the_call():
