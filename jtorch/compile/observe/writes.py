@@ -34,6 +34,7 @@ from jtorch.compile.observe.guards import (
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.reach import holds_computed
 from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.observe.stand_ins import is_array_stand_in
 from jtorch.core import watch
 from jtorch.core.errors import CompileError
 from jtorch.eager.tensor import Tensor
@@ -116,6 +117,10 @@ class Writing:
             if not self._has_read(place):  # a guard has it there before each call
                 self.effects.write(place, after, changes=False)
             return True
+        if (
+            fresh and is_array_stand_in(after) and self._has_read(place)
+        ):  # recorded for each that it finds there
+            raise after.refuse("replacing an array that the function reads, by one")
         counts = _is_count(before, after) and place.identity not in self.effects.plain
         if fresh and counts and self._has_read(place):
             raise Counting(place)

@@ -239,6 +239,28 @@ def test_runs_eagerly(name):
         jtorch.compile(function, fullgraph=True)(_calls()[0])
 
 
+def test_a_mean_that_runs_along_runs_eagerly():
+    """It would be recorded for each array that the function finds there."""
+
+    def run(wrap):
+        state = {"mean": np.zeros(3, np.float32), "scale": np.float64(1.0)}
+
+        def step(x):
+            state["mean"] = 0.9 * state["mean"] + 0.1 * x.numpy()
+            state["scale"] = state["scale"] * 0.5 + x.numpy().max()
+            return x - jtorch.from_numpy(state["mean"])
+
+        wrapped = wrap(step)
+        found = [wrapped(jtorch.arange(3.0) + k).tolist() for k in range(5)]
+        return [*found, state["mean"].tolist(), float(state["scale"])], wrapped
+
+    expected, _ = run(lambda f: f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, compiled = run(lambda f: jtorch.compile(f, fullgraph=False))
+    assert found == expected and not any(compiled.plans.values())
+
+
 def test_what_has_items_and_no_end():
     compiled = jtorch.compile(lambda x: x * float(np.r_[1.0, 2.0][0]))
     assert compiled(jtorch.ones(2)).tolist() == [1.0, 1.0]
