@@ -4,7 +4,7 @@ each call brings, arrays."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,13 +37,15 @@ class Arguments:
         self._arrays: dict[int, np.ndarray] = {}
         self._first: dict[int, int] = {}
 
-    def add(self, leaves: Iterable[Any], brought: int, decide: bool = False) -> list[Any]:
+    def add(
+        self, leaves: Iterable[Any], brought: int, decide: bool = False, deciding: Container[int] = ()
+    ) -> list[Any]:
         """More of them, and what the function sees; integers from position ``brought`` on come with each
-        call, and may ``decide`` about branches."""
+        call, and may ``decide`` about branches, all of them or those ``deciding``."""
         start = len(self.leaves)
         self.leaves += leaves
         for k in range(start, len(self.leaves)):
-            self._trace(k, self.leaves[k], k >= brought, decide)
+            self._trace(k, self.leaves[k], k >= brought, decide or k in deciding)
         for k in range(start, len(self.leaves)):
             leaf = self.leaves[k]
             if isinstance(leaf, Tensor) and k not in self.known.fixed:

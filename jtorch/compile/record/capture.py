@@ -44,7 +44,7 @@ from jtorch.compile.record.final_checks import (
 from jtorch.compile.record.inputs import Input, captured
 from jtorch.compile.record.items import Item
 from jtorch.compile.record.once import run_once
-from jtorch.compile.record.opened import Opened, StandIns, open_all, with_opened
+from jtorch.compile.record.opened import LEAF, Opened, StandIns, open_all, with_opened
 from jtorch.compile.record.results import (
     grads_of_made,
     outside_of_gradients,
@@ -271,7 +271,8 @@ def _capture(
         tracer.branches.masks, tracer.branches.sizing = known.masks, sizing
     observer.has_symbols = tracer.has_symbols = sizing is not None
     arguments = Arguments(tracer, known, sizing)
-    arguments.add(leaves, known.spans[0].start if known.spans else len(leaves))
+    alone = {each.start for each in known.spans if each.form == LEAF}  # numbers outside, not in a container
+    arguments.add(leaves, known.spans[0].start if known.spans else len(leaves), deciding=alone)
     leaves, traced = arguments.leaves, arguments.traced
     (args, kwargs), made_anew = rebuild(structure, arguments.shown)
     given = Given(made_anew, containers)
