@@ -4,10 +4,10 @@ was there before; and the next good call works.
 
 from __future__ import annotations
 
-import gc
 import contextlib
 import copy
 import functools
+import gc
 import inspect
 import re
 import sys
