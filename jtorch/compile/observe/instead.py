@@ -6,16 +6,16 @@ The interpreter is about to call what lies on its stack; the other function is p
 
 from __future__ import annotations
 
-import functools
 import math
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stand_ins import is_array_stand_in, stands_in
+from jtorch.eager.nested import leaves_of
 from jtorch.eager.tensor import Tensor
 
 
@@ -40,35 +40,23 @@ _OF_FLOATS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 )  # fmt: skip
 
 
-_OF_LISTS: tuple[tuple[Any, Callable[[Any, Any], Any]], ...] = (
-    (np.array, lambda arrays, values: arrays.made_of(values)),
-    (np.asarray, lambda arrays, values: arrays.made_of(values)),
-    (np.mean, lambda arrays, values: arrays.made_of(values).mean()),
-    (np.sum, lambda arrays, values: arrays.made_of(values).sum()),
-    (np.std, lambda arrays, values: arrays.made_of(values).std()),
-    (np.max, lambda arrays, values: arrays.made_of(values).max()),
-    (np.min, lambda arrays, values: arrays.made_of(values).min()),
-)
+_OF_LISTS: tuple[tuple[Any, str], ...] = (  # and the method of the array that NumPy makes of the list first
+    (np.array, ""), (np.asarray, ""), (np.mean, "mean"), (np.sum, "sum"), (np.std, "std"), (np.max, "max"),
+    (np.min, "min"),
+)  # fmt: skip
 
 
 def _of_numbers(callee: Any, values: Any) -> Callable[[Any], Any] | None:
     """The same for a function of NumPy's that makes an array of a list first."""
-    function = next((f for known, f in _OF_LISTS if known is callee), None)
-    if function is None or type(values) not in (list, tuple):
+    method = next((name for known, name in _OF_LISTS if known is callee), None)
+    if method is None or type(values) not in (list, tuple):
         return None
-    leaves = [*_leaves(values)]
+    leaves = leaves_of(values)
     known = [leaf for leaf in leaves if _kind_of(leaf) or is_array_stand_in(leaf)]
     if not known or not all(stands_in(leaf) or isinstance(leaf, (int, float, np.number)) for leaf in leaves):
         return None
-    return functools.partial(function, known[0].tracer.numpy_arrays)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if type(value) in (list, tuple):
-        for part in value:
-            yield from _leaves(part)
-    else:
-        yield value
+    made_of = known[0].tracer.numpy_arrays.made_of
+    return (lambda given: getattr(made_of(given), method)()) if method else made_of
 
 
 def instead(callee: Any, args: list[Any]) -> Callable[[Any], Any] | None:

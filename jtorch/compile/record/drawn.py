@@ -63,10 +63,9 @@ class Drawn:
         self.draws.append(opened)
         shown = [*self.arguments.shown]
         if not draw.is_live:  # NumPy may go on with an array that the draw has made
-            made = tracer.numpy_arrays
-            is_array = [k for k in range(opened.start, len(shown)) if type(shown[k]) is np.ndarray]
-            for k in is_array:
-                shown[k] = made.of(tracer.lift(shown[k]))
+            for k in range(opened.start, len(shown)):
+                if type(shown[k]) is np.ndarray:
+                    shown[k] = tracer.numpy_arrays.of(tracer.lift(shown[k]))
         return opened.build(shown)[0]
 
     def brought(self, number: Any) -> Any:

@@ -15,9 +15,10 @@ import numpy as np
 from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var, types_of
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.record.arrays_of_recording import NumpyArrays
 from jtorch.compile.record.inputs import ArrayInput, ConstantInput, Input
 from jtorch.compile.record.leaks import leaked
-from jtorch.compile.record.numpy_arrays import NumpyArray, NumpyArrays
+from jtorch.compile.record.numpy_arrays import NumpyArray
 from jtorch.compile.record.operands import typed
 from jtorch.compile.record.shared_memory import FOREIGN, MemoryShared, common_whole, overlap, owner, part_of
 from jtorch.compile.record.sym import Storage, Sym

@@ -5,7 +5,7 @@ number is weak, float32 beside int64 is float64), and is recorded; its elements 
 Python loop over the array (``for d in delta[::-1]: total = total * gamma + d[0]``) is a chain of equations,
 and ``jtorch.tensor`` of a list of them has each call's. What is computed may leave the function. All else is
 refused, and the call runs eagerly: writing to the array, functions of NumPy's other than those below, texts,
-``float()``, and a branch on one of many elements, which would be recorded for each way through them.
+and a branch on one of many elements, which would be recorded for each way through them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,16 @@ import numpy as np
 
 from jtorch.compile.observe.scalar import Scalar, StandIn
 from jtorch.core.dim import is_symbolic
-from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, user_source
+from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart
 from jtorch.core.op import BY_NAME
-from jtorch.eager.binding import APPLY
-from jtorch.eager.nested import leaves_of, stacked
 from jtorch.eager.tensor import Tensor, wrap
 
 _CAST = BY_NAME["cast"]
-_DTYPES = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))  # that are computed with
+DTYPES = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))  # that are computed with
 _BOOL = np.dtype(np.bool_)
 _SAMPLE = np.zeros(1)
 _FEW = 8  # elements of an array that one may branch on
 _STEPS = 64  # of a loop over an array: for each length it is recorded again, step by step
-_TAKEN = 256  # elements that a recording may take out of arrays, one by one
 
 
 class NumpyArray(StandIn):
@@ -70,7 +67,7 @@ class NumpyArray(StandIn):
         return self.memory.refuse_elements(f"{wanted_by} of what .numpy() gives")
 
     def lies_in(self, value: Any) -> bool:
-        """What tells what stands for an array: see ``exchange.is_recorded``."""
+        """What tells what stands for an array: see ``nested.is_recorded``."""
         return self.memory.lies_in(value)
 
     def shared(self) -> Any:
@@ -176,12 +173,10 @@ class NumpyArray(StandIn):
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:
             raise TypeError("iteration over a 0-d array")
-        return (self[k] for k in range(self._few_enough(len(self))))
-
-    def _few_enough(self, count: int) -> int:
+        count = len(self)
         if not is_symbolic(count) and count > _STEPS:
             raise self.refuse(f"a loop over {count} elements")
-        return count
+        return (self[k] for k in range(count))
 
     def reshape(self, *shape: Any) -> Any:
         if self.is_number:
@@ -216,7 +211,7 @@ class NumpyArray(StandIn):
 
     def astype(self, dtype: Any) -> Any:
         target = np.dtype(dtype)
-        if target not in _DTYPES | {_BOOL}:
+        if target not in DTYPES | {_BOOL}:
             raise self.refuse(f"astype({target})")
         return self._copy(wrap(self.in_dtype(self, target)), self.is_number)
 
@@ -255,8 +250,8 @@ class NumpyArray(StandIn):
         target = np.result_type(*map(_kind_of, values))
         if name in _TO_FLOAT and target.kind != "f":
             target = np.dtype(np.float64)
-        small = name in _IN_FLOATS and any(getattr(v, "dtype", target) not in _DTYPES for v in values)
-        if target not in _DTYPES or small:  # NumPy has exp() of bytes in float16
+        small = name in _IN_FLOATS and any(getattr(v, "dtype", target) not in DTYPES for v in values)
+        if target not in DTYPES or small:  # NumPy has exp() of bytes in float16
             raise self.refuse(f"arithmetic in {target}")
         made = self.tracer.record(BY_NAME[name], *(self._operand(value, target) for value in values))
         few = all(v.few for v in values if type(v) is NumpyArray)
@@ -294,7 +289,7 @@ class NumpyArray(StandIn):
         return bool(self.memory.concrete("bool()"))
 
     def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
-        if self.dtype not in _DTYPES or (name in ("mean", "std", "var") and self.dtype.kind != "f"):
+        if self.dtype not in DTYPES or (name in ("mean", "std", "var") and self.dtype.kind != "f"):
             raise self.refuse(f"{name}() in {self.dtype}")
         is_known = axis is None or type(axis) is int or (type(axis) is tuple and len(axis) > 0)
         if not is_known or (not self.ndim and axis is not None) or type(keepdims) is not bool:
@@ -344,12 +339,6 @@ class NumpyArray(StandIn):
         if name in _METHODS and values and values[0] is self:
             return getattr(self, name)(*values[1:], **options)
         raise self.refuse(f"np.{name}()")
-
-
-def _dtype_of(number: Any) -> np.dtype:
-    """The dtype that NumPy gives a list of such numbers."""
-    kind = getattr(number, "as_runtime_scalar", number)
-    return number.dtype if hasattr(number, "dtype") else np.dtype(type(kind))
 
 
 def _is_basic(part: Any) -> bool:
@@ -447,64 +436,6 @@ def _install() -> None:
         setattr(NumpyArray, f"__i{symbol}__", _in_place(symbol))
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         setattr(NumpyArray, f"__{name}__", lambda self, other, name=name: self._of_two(name, other))
-
-
-class NumpyArrays:
-    """Those of one recording."""
-
-    def __init__(self) -> None:
-        self._of: dict[int, tuple[Any, NumpyArray]] = {}
-        self._noted: list[tuple[Any, int, Any]] = []
-        self._taken = 0
-
-    def take(self, array: NumpyArray) -> None:
-        """An element is taken out of ``array``. Raises where a recording would hold too many steps."""
-        self._taken += 1
-        if self._taken > _TAKEN:
-            raise array.refuse(f"taking more than {_TAKEN} elements")
-
-    def of(self, memory: Any) -> NumpyArray:
-        """The array that a tensor over ``memory`` has: one, however often it is asked for."""
-        return self._of.setdefault(id(memory), (memory, NumpyArray(memory)))[1]
-
-    def made_of(self, values: Any) -> NumpyArray:
-        """``numpy.array(values)`` of nested lists of numbers, arrays and what stands for them."""
-        leaves = leaves_of(values)
-        first = next((leaf for leaf in leaves if type(leaf) is NumpyArray), None)
-        if any(type(leaf) is int and not -(2**63) <= leaf < 2**63 for leaf in leaves) and first is not None:
-            raise first.refuse("an array of a large integer")
-        target = np.result_type(*(_dtype_of(leaf) for leaf in leaves))
-        few = all(getattr(leaf, "few", True) and getattr(leaf, "decides", True) for leaf in leaves)
-        return NumpyArray(stacked(values, target)._data, few=few)
-
-    def joined(self, name: str, arrays: Any) -> NumpyArray:
-        """``numpy.stack``, or ``concatenate``, of arrays and what stands for them."""
-        first = next(a for a in arrays if type(a) is NumpyArray)
-        is_plain = all(
-            type(a) in (NumpyArray, np.ndarray) and not getattr(a, "is_number", False) for a in arrays
-        )
-        if not is_plain or len({a.shape[name != "stack" :] if a.ndim else None for a in arrays}) > 1:
-            raise first.refuse(f"np.{name}() of these")
-        target = np.result_type(*(a.dtype for a in arrays))
-        if target not in _DTYPES:
-            raise first.refuse(f"np.{name}() in {target}")
-        parts = [wrap(first.in_dtype(a, target)) for a in arrays]
-        made = [part.unsqueeze(0) for part in parts] if name == "stack" else parts
-        found = APPLY["cat"](*made, axis=0)
-        return NumpyArray(found._data, few=all(a.few for a in arrays if type(a) is NumpyArray))
-
-    def copied(self, memory: Any) -> None:
-        """An array lies in memory of its own here, and would share this one, to which nobody may write."""
-        self._noted.append((memory.storage, memory.storage.version, user_source()))
-
-    def check(self, name: str) -> None:
-        """Raise CompileError where somebody has written to what is ``copied``."""
-        for storage, version, source in self._noted:
-            if storage.version != version:
-                raise CompileError(
-                    f"{source}: '{name}' turns the array of a tensor round, and writes to that tensor later, "
-                    "which the array would show: take a .copy() of it."
-                )
 
 
 _install()
