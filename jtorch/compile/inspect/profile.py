@@ -2,9 +2,10 @@
 
 The limit of a step is the roofline (Williams, Waterman and Patterson 2009): its arithmetic at the speed of a
 product, or the bytes it touches at the speed of memory, whichever takes longer. As memory of few bytes lies
-in a cache, its speed is that of going through as many bytes again and again. The speeds are the best of what
-was measured between the steps, in the same second: a machine that is busy or slows down is so for both. A
-limit is that of one thread; a step that threads share has as many times of it.
+in a cache, its speed is that of going through as many bytes again and again, beyond what it takes to begin
+with one element. The speeds are the best of what was measured between the steps, in the same second: a
+machine that is busy or slows down is so for both. A limit is that of one thread; a step that threads share
+has as many times of it.
 """
 
 from __future__ import annotations
@@ -194,12 +195,14 @@ _EVERY = 0.05  # seconds from one look at the machine to the next
 
 
 class _Probes:
-    """What the machine does at its best: products, copies, and sums of squares, which only read."""
+    """What the machine does at its best: products, copies, changes in place, and sums of squares, which only
+    read."""
 
     def __init__(self) -> None:
         self._factors = [np.ones((n, n), np.float32) for n in _PRODUCTS]
         self._memory = np.ones(_SIZES[-1] // 4, np.float32)
         self._flops: list[float] = []
+        self._beginning = math.inf  # seconds of one element
         self._speeds: dict[int, list[float]] = {size: [] for size in _SIZES}
         self._next = 0.0
 
@@ -210,11 +213,18 @@ class _Probes:
         with _one_thread():
             for x in self._factors:
                 self._flops.append(2 * len(x) ** 3 / _best(partial(xp.matmul, x, x), 3))
+        one, other = self._memory[:1], self._memory[1:2]
+        self._beginning = min(self._beginning, _best(partial(np.copyto, one, other), 10))
         for size, speeds in self._speeds.items():
             half = size // 8
             part, a, b = self._memory[: 2 * half], self._memory[:half], self._memory[half : 2 * half]
-            for run in (lambda b=b, a=a: np.copyto(b, a), lambda part=part: np.dot(part, part)):
-                speeds.append(size / _best(run, 2 if size > 1 << 22 else 10))
+            for touched, run in (
+                (size, partial(np.copyto, b, a)),
+                (2 * size, partial(np.negative, part, part)),
+                (size, partial(np.dot, part, part)),
+            ):
+                seconds = _best(run, 2 if size > 1 << 22 else 10) - self._beginning
+                speeds.append(touched / max(seconds, 1e-9))
         self._next = time.perf_counter() + _EVERY
 
     def limits(self) -> Limits:

@@ -216,6 +216,13 @@ class ItemRead(Read):
         return f"{container}[{key}]"
 
 
+class OptionRead(ItemRead):
+    """An item of a dict that library code decides by: a flag, or a count of changes to something else, which
+    is no number to compute with however often it moves."""
+
+    __slots__ = ()
+
+
 def content_of(cell: types.CellType) -> Any:
     """What a closure's cell holds; MISSING where its variable has no value."""
     try:

@@ -18,7 +18,7 @@ import numpy as np
 from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.observe import effects as plain_state
-from jtorch.compile.observe.guards import ItemRead, Read
+from jtorch.compile.observe.guards import OptionRead, Read
 from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import (
@@ -263,7 +263,7 @@ class Tracer(Memory):
 
     def option(self, container: Any, key: Any) -> Any:
         if (id(container), key) not in self.plain_effects.known:
-            self.options.append(ItemRead(container, key, container[key]))
+            self.options.append(OptionRead(container, key, container[key]))
         return container[key]
 
     def keep(self, container: Any, key: Any, value: Any) -> None:
