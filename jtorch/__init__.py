@@ -1,5 +1,6 @@
 """jtorch: a PyTorch-shaped deep-learning library that runs one program two ways, eager and compiled."""
 
+import functools as _functools
 import importlib as _importlib
 import typing as _typing
 from math import e, inf, nan, pi
@@ -73,18 +74,28 @@ if _typing.TYPE_CHECKING:  # what the op table and __getattr__ add below, writte
     def compile(function: _Any = None, **options: _Any) -> _Any: ...
 
 
+@_functools.cache
 def _shortcuts() -> _Any:
     from jtorch.eager import machine
 
     return machine
 
 
+@_functools.cache
 def _pooling() -> _Any:
     from jtorch.native import pooling
 
     return pooling
 
 
+@_functools.cache
+def _lines() -> _Any:
+    from jtorch.native import lines
+
+    return lines
+
+
+@_functools.cache
 def _products() -> _Any:
     from jtorch.native import products
 
@@ -98,7 +109,7 @@ def _most_threads() -> _Any:
 
 
 _higher.provide(
-    shortcuts=_shortcuts, pooling=_pooling, products=_products, most_threads=_most_threads,
+    shortcuts=_shortcuts, pooling=_pooling, lines=_lines, products=_products, most_threads=_most_threads,
     formulas=jtorch.compile.kernels_of_formulas,
 )  # fmt: skip
 _keep_freed_memory()

@@ -9,6 +9,7 @@ most_threads: Callable[[], int | None] | None = None  # that BLAS takes
 formulas: Callable[[], Callable | None] | None = None  # what computes the body of an op by kernels
 shortcuts: Callable[[], Any] | None = None  # what makes the machine code of eager ops
 pooling: Callable[[], Any] | None = None  # native max-pooling
+lines: Callable[[], Any] | None = None  # native loops along an axis
 products: Callable[[], Any] | None = None  # native matrix products
 
 

@@ -16,6 +16,7 @@ from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
 from jtorch.core.op import BY_NAME, TABLE, Kind, Op
 from jtorch.eager import messages, results, shortcuts
+from jtorch.eager.joined import joined
 from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
 from jtorch.eager.signatures import accepting_source
@@ -200,7 +201,7 @@ NAMESPACE = {
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
     "not_a_tensor": messages.not_a_tensor, "check_tensors": messages.check_tensors,
     "on_tape": results.on_tape, "off_tape": results.off_tape, "edge_of": results.edge_of,
-    "note_view": results.note_view,
+    "note_view": results.note_view, "joined": joined,
 }  # fmt: skip
 
 

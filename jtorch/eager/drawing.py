@@ -134,6 +134,8 @@ def _low_high(bounds: tuple, low: Any = None, high: Any = None) -> tuple[int, in
     if high is None:
         raise TypeError("randint() missing 1 required positional argument: 'high'")
     low = 0 if low is None else low
+    if low.__class__ is int is high.__class__:  # nearly always
+        return low, high
     return int(number(ax.integer("randint", "low", low))), int(number(ax.integer("randint", "high", high)))
 
 

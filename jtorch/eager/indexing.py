@@ -35,6 +35,7 @@ from jtorch.eager.selection import Places, Selection, refused, selected
 from jtorch.eager.tensor import Tensor, wrap
 
 _WHOLE = slice(None)
+_INT64 = np.dtype(np.int64)
 _select_unchecked = APPLY["select"]
 
 
@@ -46,6 +47,11 @@ def getitem(self: Tensor, item: Any) -> Tensor:
             return _select_unchecked(self, axis=0, index=item)
         return _select(self, 0, item)
     if item.__class__ is Tensor and _is_of_first_axes(item._data, self._data.ndim):
+        if item._data.dtype is _INT64 and op_module.CONTEXT.get().evaluator.reads_elements:
+            try:
+                return APPLY["index"](self, item, axes=(0,))
+            except IndexError:  # some count from the end, or are out of range
+                pass
         view, advanced = self, [(0, item)]
     else:
         plain = _plain(self, item if item.__class__ is tuple else (item,))
@@ -81,10 +87,10 @@ def _plain(self: Tensor, item: tuple) -> Tensor | None:
     ndim = len(shape)
     if not item:
         return None
-    start, stop, step = [0] * ndim, list(shape), [1] * ndim
+    cuts: list[tuple[int, slice]] = []
     ints: list[tuple[int, int]] = []
     new: list[int] = []
-    k, cut = 0, False
+    k = 0
     for part in item:
         if part is None:
             new.append(k - len(ints) + len(new))
@@ -93,17 +99,19 @@ def _plain(self: Tensor, item: tuple) -> Tensor | None:
             return None
         if part.__class__ is slice:
             if part != _WHOLE:
-                start[k], stop[k], step[k] = slice_bounds(part, shape[k])
-                if step[k] < 1:
-                    return None
-                cut = True
+                cuts.append((k, part))
         elif part.__class__ is int:
             ints.append((k, part))
         else:
             return None
         k += 1
     view = self
-    if cut or not (ints or new):
+    if cuts or not (ints or new):
+        start, stop, step = [0] * ndim, list(shape), [1] * ndim
+        for k, part in cuts:
+            start[k], stop[k], step[k] = slice_bounds(part, shape[k])
+            if step[k] < 1:
+                return None
         view = APPLY["slice"](self, start=tuple(start), stop=tuple(stop), step=tuple(step))
     for axis, part in reversed(ints):
         view = APPLY["select"](view, axis=axis, index=position(part, shape[axis], axis))

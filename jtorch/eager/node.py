@@ -121,7 +121,7 @@ class Node:
             return value
         kind, index = source
         edge = (self, index) if kind == "out" else self.edges[index]
-        if edge is None:
+        if edge is None or (kind == "out" and value.dtype.kind not in "fcV"):  # places have no gradient
             return wrap(value)
         if isinstance(edge[0], Tensor) and edge[0]._data is value:
             return edge[0]

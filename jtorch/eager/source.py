@@ -435,9 +435,16 @@ def faced_source(op: Op, namespace: dict[str, Any], has_shortcut: bool) -> str:
     signature, aliases = extended(parameters, namespace, op.public or op.name)
     if op.variadic:
         call = "*arrays, " + ", ".join(f"{s}=statics[{s!r}]" for s in op.statics)
+        at_once = [
+            "    if out is None:",
+            f"        result = joined({passed})",
+            "        if result is not None:",
+            "            return result",
+        ]
         return (
             f"def function({signature}):\n{aliases}"
-            f"    arrays, statics = face({passed})\n"
+            + "".join(f"{line}\n" for line in at_once if op.joins)
+            + f"    arrays, statics = face({passed})\n"
             "    if out is not None:\n"
             f"        return into(out, apply({call}), {op.public!r}, arrays)\n"
             f"    return apply({call})\n"

@@ -8,89 +8,79 @@ sizes of images.
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from jtorch.native import cache
+from jtorch.native import loops
 
 Array = np.ndarray
-Pair = tuple[int, int]
+Numbers = tuple[int, ...]
 
-_WORTHWHILE = 256  # elements: for fewer it is not worth compiling one
+_RANKS = (1, 2)
 _DTYPES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
 class Window(NamedTuple):
     """What a kernel is compiled for."""
 
-    kernel: Pair
-    stride: Pair
-    padding: Pair
-    dilation: Pair
+    kernel: Numbers
+    stride: Numbers
+    padding: Numbers
+    dilation: Numbers
     inside: bool  # no window reaches beyond the images
 
 
-def max_pool(x: Array, places: tuple[int, ...], **geometry: Any) -> tuple[Array, Array] | None:
-    """(the largest of each window, which position of the window it is at) of images (N, C, H, W).
+def max_pool(x: Array, places: Numbers, *geometry: Numbers) -> tuple[Array, Array] | None:
+    """(the largest of each window, which position of the window it is at) of images (N, C, H, W) or lines
+    (N, C, L); ``geometry`` is kernel, stride, padding and dilation.
 
     Of equal elements the first counts, of NaNs the last. None where no kernel can be had, or is worth it.
     """
-    call = _kernel("max_pool", x.dtype, x.shape, places, geometry)
-    if call is None:
+    run = _loop("max_pool", x.dtype, x.shape, places, geometry)
+    if run is None:
         return None
     best = np.empty((*x.shape[:2], *places), x.dtype)
     place = np.empty(best.shape, np.int8)
-    call(best, place, np.ascontiguousarray(x))
+    run(best, place, np.ascontiguousarray(x))
     return best, place
 
 
-def max_unpool(
-    g: Array, place: Array, shape: tuple[int, ...], places: tuple[int, ...], **geometry: Any
-) -> Array | None:
+def max_unpool(g: Array, place: Array, shape: Numbers, places: Numbers, *geometry: Numbers) -> Array | None:
     """The gradient of the images, of ``shape``: what went to each window at the position that counted."""
     if not g.shape == place.shape == (*shape[:2], *places) or place.dtype != np.int8:
         return None  # what hooks made of them, which NumPy broadcasts or refuses
-    call = _kernel("max_unpool", g.dtype, shape, places, geometry)
-    if call is None:
+    run = _loop("max_unpool", g.dtype, shape, places, geometry)
+    if run is None:
         return None
     out = np.zeros(shape, g.dtype)
-    call(np.ascontiguousarray(g), np.ascontiguousarray(place), out)
+    run(np.ascontiguousarray(g), np.ascontiguousarray(place), out)
     return out
 
 
-def _kernel(
-    entry: str, dtype: np.dtype, shape: tuple[int, ...], places: tuple[int, ...], geometry: dict[str, Any]
-) -> Callable | None:
+def _loop(
+    entry: str, dtype: np.dtype, shape: Numbers, places: Numbers, geometry: tuple[Numbers, ...]
+) -> loops.Run | None:
     """What runs ``entry`` on (values and places of windows, images)."""
-    small = math.prod(shape) < _WORTHWHILE or math.prod(geometry["kernel"]) > 127
-    if small or len(places) != 2 or dtype not in _DTYPES or not math.prod(places):
+    key = (entry, dtype, shape, places, geometry)
+    known = loops.KNOWN.get(key)
+    if known is not None:
+        return known
+    small = math.prod(shape) < loops.WORTHWHILE or math.prod(geometry[0]) > 127
+    if small or len(places) not in _RANKS or dtype not in _DTYPES or not math.prod(places):
         return None
-    axes = zip(places, geometry["stride"], geometry["kernel"], geometry["dilation"], shape[2:], strict=True)
-    inside = not any(geometry["padding"]) and all((o - 1) * s + (k - 1) * d < n for o, s, k, d, n in axes)
-    run = _compiled(entry, _DTYPES[dtype], Window(inside=inside, **geometry))
-    if run is None:
-        return None
-
-    def call(values: Array, position: Array, images: Array) -> None:
-        block = [a.__array_interface__["data"][0] for a in (values, position, images)]
-        run(_Block(*block, shape[0] * shape[1], *shape[2:], *places))
-
-    return call
-
-
-_Block = ctypes.c_int64 * 8
-
-
-@cache.once_offered
-def _compiled(entry: str, dtype: str, window: Window) -> Callable:
-    """The kernel as a C function of its block of arguments."""
-    source = {"max_pool": _max_pool_source, "max_unpool": _max_unpool_source}[entry](dtype, window)
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(cache.get_or_build(source, entry).address)
+    if len(places) == 1:  # lines are images of one row each
+        shape, places = (*shape[:2], 1, shape[2]), (1, *places)
+        geometry = tuple((one, *numbers) for one, numbers in zip((1, 1, 0, 1), geometry, strict=True))
+    kernel, stride, padding, dilation = geometry
+    axes = zip(places, stride, kernel, dilation, shape[2:], strict=True)
+    inside = not any(padding) and all((o - 1) * s + (k - 1) * d < n for o, s, k, d, n in axes)
+    window = Window(kernel, stride, padding, dilation, inside)
+    source = {"max_pool": _max_pool_source, "max_unpool": _max_unpool_source}[entry](_DTYPES[dtype], window)
+    numbers = (shape[0] * shape[1], *shape[2:], *places)
+    return loops.loop(key, source, entry, 3, numbers, math.prod(shape))
 
 
 _HEAD = """\

@@ -69,6 +69,21 @@ def _(xp, g, x_shape, index, axis):
     return _added(xp, g, index, axis, x_shape), None
 
 
+@composite(n_outputs=2, dtype="as_is", public=None, grad_name="TopkBackward0", fuses=False)
+def top(xp, x, *, axis, k, largest):
+    """(the ``k`` largest or smallest elements along ``axis``, in order; their places)"""
+    found = direct(xp, "_lines", "top", x, axis, k, largest)
+    if found is not None:
+        return found
+    places = xp.top_order(x, axis=axis, k=k, largest=largest)
+    return _read(xp, x, places, axis), places
+
+
+@top.vjp
+def _(xp, g, x_shape, out1, axis):
+    return _added(xp, g[0], out1, axis, x_shape)
+
+
 @composite(dtype="as_is", public=None, fuses=False)
 def scatter(xp, x, index, src, *, axis):
     return _written(xp, x, src, index, axis)
@@ -202,6 +217,20 @@ def _(xp, g, index, source_shape, axis, needs):
     hole = xp.full(0.0, shape=tuple(source_shape), dtype=_dtype(g))
     gx = xp.index_put(g, hole, index, axes=(axis,)) if needs[0] else None
     return gx, None, xp.index(g, index, axes=(axis,)) if needs[2] else None
+
+
+@composite(dtype="index", public=None, differentiable=False, fuses=False)
+def one_hot(xp, index, *, classes):
+    """int64 zeros with a 1 at each class, along a new last axis. Raises IndexError for a class below 0, or
+    from ``classes`` on."""
+    found = direct(xp, "_places", "one_hot", index, classes)
+    if found is not None:
+        return found
+    # reading a table at the classes checks them
+    none = xp.index(xp.full(0, shape=(classes,), dtype=_INT), index, axes=(0,))
+    column, line = (*index.shape, 1), (*(1,) * len(index.shape), classes)
+    here = xp.eq(xp.reshape(index, shape=column), xp.iota(shape=line, axis=len(line) - 1, dtype=_INT))
+    return xp.cast(here, dtype=_INT) + xp.reshape(none, shape=column)
 
 
 @opaque(

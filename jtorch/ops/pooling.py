@@ -51,8 +51,7 @@ def max_pool(xp, x, *, kernel, stride, padding, dilation, places):
 
     Of equal elements the first counts, of NaNs the last, as in PyTorch.
     """
-    geometry = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
-    found = direct(xp, "_pooling", "max_pool", x, places=places, **geometry)
+    found = direct(xp, "_pooling", "max_pool", x, places, kernel, stride, padding, dilation)
     if found is not None:
         return found
     whole = _whole(x.shape[2:], places, kernel, stride, padding, dilation)
@@ -88,8 +87,7 @@ def _first_inside(xp, shape, dtype, kernel, stride, padding, dilation):
 @max_pool.vjp
 def _(xp, g, x_shape, out1, kernel, stride, padding, dilation, places):
     g = g[0]
-    geometry = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
-    found = direct(xp, "_pooling", "max_unpool", g, out1, x_shape, places=places, **geometry)
+    found = direct(xp, "_pooling", "max_unpool", g, out1, x_shape, places, kernel, stride, padding, dilation)
     if found is not None:
         return found
     parts = [xp.where(xp.eq(out1, k), g, 0.0) for k in range(math.prod(kernel))]

@@ -8,7 +8,7 @@ import pytest
 import jtorch
 import jtorch.nn.functional as F
 from jtorch.core import higher
-from jtorch.native import pooling
+from jtorch.native import loops, pooling
 from tests.machine_code import needs_kernels
 
 pytestmark = needs_kernels
@@ -48,19 +48,19 @@ GEOMETRIES = [
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_as_the_composite(dtype, geometry, kind, monkeypatch):
-    monkeypatch.setattr(pooling, "_WORTHWHILE", 0)
     x = _images(kind, dtype)
     calls = []
 
-    def noting(*arguments):
-        calls.append(arguments[0])
-        return compiled(*arguments)
+    def noting(entry, *arguments):
+        found = loop(entry, *arguments)
+        calls.append((entry, found is not None))
+        return found
 
-    compiled = pooling._compiled
-    monkeypatch.setattr(pooling, "_compiled", noting)
+    loop = pooling._loop
+    monkeypatch.setattr(pooling, "_loop", noting)
     for given in (x, x.swapaxes(2, 3), x[:, :, ::-1]):
         ours = _pooled(given, **geometry)
-        assert calls[-2:] == ["max_pool", "max_unpool"]
+        assert calls[-2:] == [("max_pool", True), ("max_unpool", True)]
         with monkeypatch.context() as patch:
             patch.setattr(higher, "pooling", None)
             theirs = _pooled(given, **geometry)
@@ -69,15 +69,15 @@ def test_as_the_composite(dtype, geometry, kind, monkeypatch):
 
 
 def test_what_is_small_or_of_another_kind_is_left_to_numpy():
-    geometry = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1)}
+    geometry = (2, 2), (2, 2), (0, 0), (1, 1)
     big = np.ones((4, 4, 32, 32), np.float32)
-    assert pooling.max_pool(big, (16, 16), **geometry) is not None
-    assert pooling.max_pool(big[:1, :1, :8, :8], (4, 4), **geometry) is None
-    assert pooling.max_pool(big.astype(np.float16), (16, 16), **geometry) is None
-    assert pooling.max_pool(big.astype(np.int32), (16, 16), **geometry) is None
-    assert pooling.max_pool(np.ones((0, 4, 32, 32), np.float32), (16, 16), **geometry) is None
-    wide = geometry | {"kernel": (12, 12), "stride": (1, 1)}
-    assert pooling.max_pool(big, (21, 21), **wide) is None  # more positions than an int8 tells apart
+    assert pooling.max_pool(big, (16, 16), *geometry) is not None
+    assert pooling.max_pool(big[:1, :1, :4, :4], (2, 2), *geometry) is None
+    assert pooling.max_pool(big.astype(np.float16), (16, 16), *geometry) is None
+    assert pooling.max_pool(big.astype(np.int32), (16, 16), *geometry) is None
+    assert pooling.max_pool(np.ones((0, 4, 32, 32), np.float32), (16, 16), *geometry) is None
+    wide = (12, 12), (1, 1), *geometry[2:]
+    assert pooling.max_pool(big, (21, 21), *wide) is None  # more positions than an int8 tells apart
 
 
 def test_what_hooks_make_of_gradients_and_positions_stays_in_bounds():
@@ -104,7 +104,22 @@ def test_what_hooks_make_of_gradients_and_positions_stays_in_bounds():
         out.sum().backward()
 
 
-def test_volumes_and_sequences_are_left_to_numpy():
+@pytest.mark.parametrize("geometry", [(2,), (3, 1, 1), (3, 2, 1, 2)])
+def test_lines_as_the_composite(geometry, monkeypatch):
+    x = _images("nan and inf", np.float32)[0, 0]
+    for given in (x, x.T, x[:, ::-1]):
+        found = []
+        for kernels in (higher.pooling, None):
+            monkeypatch.setattr(higher, "pooling", kernels)
+            t = jtorch.tensor(given[None], requires_grad=True)
+            out, index = F.max_pool1d(t, *geometry, return_indices=True)
+            out.nan_to_num().sum().backward()
+            found.append((out.detach().numpy(), index.numpy(), t.grad.numpy()))
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_volumes_and_sequences():
     for pool, shape in ((F.max_pool1d, (4, 8, 256)), (F.max_pool3d, (2, 4, 8, 16, 16))):
         x = jtorch.rand(*shape, requires_grad=True)
         out = pool(x, 2)
@@ -115,11 +130,12 @@ def test_volumes_and_sequences_are_left_to_numpy():
 @pytest.mark.parametrize("setting", ["JTORCH_JIT", "JTORCH_CACHE"])
 def test_without_kernels_numpy_pools(setting, monkeypatch):
     monkeypatch.setenv(setting, "0")
-    pooling._compiled.cache_clear()
+    loops.KNOWN.clear()
+    loops._kernel.cache_clear()
     x = np.random.default_rng(0).standard_normal((4, 4, 32, 32)).astype(np.float32)
-    geometry = dict.fromkeys(("kernel", "stride"), (2, 2)) | {"padding": (0, 0), "dilation": (1, 1)}
-    assert pooling.max_pool(x, (16, 16), **geometry) is None
+    geometry = (2, 2), (2, 2), (0, 0), (1, 1)
+    assert pooling.max_pool(x, (16, 16), *geometry) is None
     out, _, _ = _pooled(x, kernel_size=2)
     np.testing.assert_array_equal(out, x.reshape(4, 4, 16, 2, 16, 2).max((3, 5)))
     monkeypatch.undo()
-    assert pooling.max_pool(x, (16, 16), **geometry) is not None  # that there was none is not kept
+    assert pooling.max_pool(x, (16, 16), *geometry) is not None  # that there was none is not kept

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt
+from jtorch.core import op as op_module
 from jtorch.core.early import factor_first
 from jtorch.core.number_ranges import PLAIN, check_beside, check_number, number_type
 from jtorch.core.op import BY_NAME
@@ -20,7 +21,7 @@ from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.inplace import in_place, in_place_function
 from jtorch.eager.messages import check_bools, check_tensors, long_name
 from jtorch.eager.sixteen_bits import HALVES, in_float32, is_half, through_float32
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, wrap
 
 _add, _sub = APPLY["add"], APPLY["sub"]
 
@@ -137,6 +138,9 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Elements limited to [min, max]; either bound may be a number, a tensor or None."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    at_once = _within(input, min, max)
+    if at_once is not None:
+        return at_once
     if min is not None:
         if not (min.__class__ in PLAIN and -128 <= min <= 127):  # nearly all bounds are small
             check_beside(input, min, max)
@@ -146,6 +150,23 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     if not (max.__class__ in PLAIN and -128 <= max <= 127):
         check_beside(input, max, min)
     return APPLY["clamp_max"](input, max)
+
+
+def _within(input: Tensor, low: Any, high: Any) -> Tensor | None:
+    """Both limits in one pass over floats; None for other numbers than small ones, where a gradient is
+    wanted, and in a recording."""
+    if not (low.__class__ in PLAIN and high.__class__ in PLAIN):
+        return None
+    if not (-128 <= low <= 127 and -128 <= high <= 127):
+        return None
+    context, data = op_module.CONTEXT.get(), input._data
+    if not context.evaluator.reads_elements or (input._requires_grad and context.grad):
+        return None
+    fits = data.__class__ is np.ndarray and data.dtype in _FLOATS
+    return wrap(data.clip(low, high)) if fits else None
+
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def square(input: Tensor) -> Tensor:

@@ -29,13 +29,14 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         raise NotImplementedError("gather(): sparse_grad=True: jtorch has no sparse tensors")
     axis = ax.one(dim, input.ndim)
     index = as_long(index, "gather")
-    if index.ndim != input.ndim:
+    shape, of = index._data.shape, input._data.shape
+    if len(shape) != len(of):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
-    for k, (n, m) in enumerate(zip(index.shape, input.shape, strict=True)):
-        if n > m and k != axis:
+    for k, n in enumerate(shape):
+        if k != axis and n > of[k]:
             raise RuntimeError(
-                f"Size does not match at dimension {k} expected index {list(index.shape)} to be no larger "
-                f"than self {list(input.shape)} apart from dimension {axis}"
+                f"Size does not match at dimension {k} expected index {list(shape)} to be no larger "
+                f"than self {list(of)} apart from dimension {axis}"
             )
     return at_places("gather", RuntimeError, input, index, axis=axis)
 

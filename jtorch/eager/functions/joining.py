@@ -17,6 +17,7 @@ from jtorch.core.op import BY_NAME
 from jtorch.core.sizes import broadcast
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.functions.shape import atleast_1d, atleast_2d, atleast_3d
+from jtorch.eager.joined import stacked
 from jtorch.eager.tensor import Size, Tensor, wrap
 from jtorch.ops import axes as ax
 
@@ -43,6 +44,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = tuple(tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
+    at_once = stacked(tensors, dim)
+    if at_once is not None:
+        return at_once
     first = tensors[0]._data.shape
     for k, t in enumerate(tensors):
         if t._data.shape != first:

@@ -35,11 +35,11 @@ def _zero() -> Tensor:
 
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Any:
     """(the elements in order along ``dim``, where they came from)"""
-    return _at(input, dim, argsort(input, dim, descending), "sort")
+    return _at(input, ax.one(dim, input.ndim), argsort(input, dim, descending), "sort")
 
 
-def _at(input: Tensor, dim: int, places: Tensor, name: str) -> Any:
-    values = input.gather(dim, places) if input.ndim else input.clone()
+def _at(input: Tensor, axis: int, places: Tensor, name: str) -> Any:
+    values = APPLY["gather"](input, places, axis=axis) if input.ndim else input.clone()
     return RESULTS[name](values, places)
 
 
@@ -61,9 +61,9 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not 0 <= k <= n:
         raise RuntimeError("selected index k out of range")
     if not input.ndim:
-        return _at(input, dim, _zero(), "topk")
+        return _at(input, axis, _zero(), "topk")
     k = index(ax.integer("topk", "k", k))
-    return _at(input, axis, APPLY["top_order"](input, axis=axis, k=k, largest=bool(largest)), "topk")
+    return RESULTS["topk"](*APPLY["top"](input, axis=axis, k=k, largest=bool(largest)))
 
 
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:

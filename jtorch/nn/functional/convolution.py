@@ -6,12 +6,15 @@ Source: https://docs.pytorch.org/docs/stable/nn.functional.html#convolution-func
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from jtorch.core.sizes import below
 from jtorch.eager.public import Tensor, integer, ops
 from jtorch.nn.functional.padding import bordered
+from jtorch.nn.functional.remembered import remembered
 
 Sizes = int | Sequence[int]
+Shape = tuple[int, ...]
 
 
 def spread(value: Sizes, rank: int, name: str, kind: str = "convolution") -> tuple[int, ...]:
@@ -33,34 +36,48 @@ def _convolve(
     name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes,
     padding: str | Sizes, dilation: Sizes, groups: int,
 ) -> Tensor:  # fmt: skip
-    alone = _check_ranks(name, rank, input, weight)
-    if alone:
-        input = input.unsqueeze(0)
-    strides, dilations = spread(stride, rank, "stride"), spread(dilation, rank, "dilation")
-    low, high = _borders(padding, weight.shape[2:], strides, dilations)
-    _check_numbers(strides, dilations, groups)
-    _check_kernel(weight.shape[2:])
-    _check_channels(input, weight, bias, groups)
-    _check_fits(input, weight, low, high, dilations)
-    out = ops.convolution(
-        input, weight, bias, stride=strides, low=low, high=high, dilation=dilations, groups=groups
+    of_bias = None if bias is None else bias.shape
+    alone, geometry = _geometry(
+        name, rank, input.shape, weight.shape, of_bias, stride, padding, dilation, groups
     )
+    _check_dtypes(input, weight, bias)
+    out = ops.convolution(input.unsqueeze(0) if alone else input, weight, bias, **geometry)
     return out.squeeze(0) if alone else out
 
 
-def _check_ranks(name: str, rank: int, input: Tensor, weight: Tensor) -> bool:
-    """Whether ``input`` is one example without a batch dim. Raises RuntimeError where ranks don't fit."""
-    if input.ndim not in (rank + 1, rank + 2):
+@remembered
+def _geometry(
+    name: str, rank: int, shape: Shape, kernel: Shape, bias: Shape | None, stride: Sizes,
+    padding: str | Sizes, dilation: Sizes, groups: int,
+) -> tuple[bool, dict[str, Any]]:  # fmt: skip
+    """(whether that is the shape of one example without a batch dim, what the op takes beside tensors).
+    Raises RuntimeError where something does not fit."""
+    alone = _check_ranks(name, rank, shape, kernel)
+    if alone:
+        shape = (1, *shape)
+    strides, dilations = spread(stride, rank, "stride"), spread(dilation, rank, "dilation")
+    low, high = _borders(padding, kernel[2:], strides, dilations)
+    _check_numbers(strides, dilations, groups)
+    _check_kernel(kernel[2:])
+    _check_channels(shape, kernel, bias, groups)
+    _check_fits(shape, kernel, low, high, dilations)
+    return alone, {"stride": strides, "low": low, "high": high, "dilation": dilations, "groups": groups}
+
+
+def _check_ranks(name: str, rank: int, shape: Shape, kernel: Shape) -> bool:
+    """Whether ``shape`` is that of one example without a batch dim. Raises RuntimeError where ranks don't
+    fit."""
+    if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(
             f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of "
-            f"size: {list(input.shape)}"
+            f"size: {list(shape)}"
         )
-    alone = input.ndim == rank + 1
-    if weight.ndim != rank + 2:
-        shape = [1, *input.shape] if alone else list(input.shape)
+    alone = len(shape) == rank + 1
+    if len(kernel) != rank + 2:
         raise RuntimeError(
-            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight "
-            f"{list(weight.shape)}, but got {rank + 2}-dimensional input of size {shape} instead"
+            f"Expected {len(kernel)}-dimensional input for {len(kernel)}-dimensional weight "
+            f"{list(kernel)}, but got {rank + 2}-dimensional input of size "
+            f"{[1, *shape] if alone else list(shape)} instead"
         )
     return alone
 
@@ -102,8 +119,7 @@ def _check_kernel(kernel: tuple[int, ...]) -> None:
         raise RuntimeError(f"kernel size should be greater than zero, but got {told}")
 
 
-def _check_channels(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
-    shape, kernel = input.shape, weight.shape
+def _check_channels(shape: Shape, kernel: Shape, bias: Shape | None, groups: int) -> None:
     if kernel[0] < groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight "
@@ -119,15 +135,14 @@ def _check_channels(input: Tensor, weight: Tensor, bias: Tensor | None, groups: 
             f"Given groups={groups}, weight of size {list(kernel)}, expected input{list(shape)} to have "
             f"{kernel[1] * groups} channels, but got {shape[1]} channels instead"
         )
-    _check_bias(weight, bias, kernel[0], "Given weight of size")
-    _check_dtypes(input, weight, bias)
+    _check_bias(kernel, bias, kernel[0], "Given weight of size")
 
 
-def _check_bias(weight: Tensor, bias: Tensor | None, wanted: int, given: str) -> None:
-    if bias is not None and tuple(bias.shape) != (wanted,):
+def _check_bias(kernel: Shape, bias: Shape | None, wanted: int, given: str) -> None:
+    if bias is not None and tuple(bias) != (wanted,):
         raise RuntimeError(
-            f"{given} {list(weight.shape)}, expected bias to be 1-dimensional with {wanted} elements, but "
-            f"got bias of size {list(bias.shape)} instead"
+            f"{given} {list(kernel)}, expected bias to be 1-dimensional with {wanted} elements, but "
+            f"got bias of size {list(bias)} instead"
         )
 
 
@@ -139,11 +154,9 @@ def _check_dtypes(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
             )
 
 
-def _check_fits(
-    input: Tensor, weight: Tensor, low: tuple[int, ...], high: tuple[int, ...], dilations: tuple[int, ...]
-) -> None:
-    have = [n + a + b for n, a, b in zip(input.shape[2:], low, high, strict=True)]
-    want = [d * (k - 1) + 1 for d, k in zip(dilations, weight.shape[2:], strict=True)]
+def _check_fits(shape: Shape, kernel: Shape, low: Shape, high: Shape, dilations: Shape) -> None:
+    have = [n + a + b for n, a, b in zip(shape[2:], low, high, strict=True)]
+    want = [d * (k - 1) + 1 for d, k in zip(dilations, kernel[2:], strict=True)]
     if any(h < w for h, w in zip(have, want, strict=True)):
         have_text, want_text = (" x ".join(map(str, sizes)) for sizes in (have, want))
         raise RuntimeError(
@@ -195,7 +208,7 @@ def _convolve_transposed(
     name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, padding: Sizes,
     output_padding: Sizes, groups: int, dilation: Sizes,
 ) -> Tensor:  # fmt: skip
-    alone = _check_ranks(name, rank, input, weight)
+    alone = _check_ranks(name, rank, input.shape, weight.shape)
     if alone:
         input = input.unsqueeze(0)
     strides, dilations = spread(stride, rank, "stride"), spread(dilation, rank, "dilation")
@@ -253,7 +266,8 @@ def _check_transposed(
             f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got "
             f"weight of size [{list(kernel)}] instead"
         )
-    _check_bias(weight, bias, kernel[1] * groups, "Given transposed=1, weight of size")
+    of_bias = None if bias is None else bias.shape
+    _check_bias(kernel, of_bias, kernel[1] * groups, "Given transposed=1, weight of size")
     _check_dtypes(input, weight, bias)
     if any(not 0 <= e < max(s, d) for e, s, d in zip(extra, strides, dilations, strict=True)):
         raise RuntimeError(

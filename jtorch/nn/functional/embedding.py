@@ -15,14 +15,12 @@ from jtorch.eager.public import (
     arange,
     full,
     functions,
-    has_elements,
     integer,
     no_grad,
     ops,
     reads_elements,
     tensor,
     widened,
-    zeros,
 )
 from jtorch.ops.embedding import check_ids
 
@@ -318,24 +316,17 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if empty and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if num_classes == -1:
-        if tensor.min().item() < 0:
-            raise RuntimeError("Class values must be non-negative.")
         num_classes = int(tensor.max().item()) + 1
+        # of others below 0 the op says so
+        if (num_classes <= 0 or not reads_elements()) and tensor.min().item() < 0:
+            raise RuntimeError("Class values must be non-negative.")
     if num_classes <= 0:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    if reads_elements() and has_elements(tensor):
-        try:
-            return zeros(*tensor.shape, num_classes, dtype=dt.int64).scatter_(-1, tensor.unsqueeze(-1), 1)
-        except RuntimeError:
-            _check_classes(tensor, num_classes)
-            raise
     try:
-        # reading a table at the classes checks them, in compiled code, too, without a look at the values
-        none = ops.index(zeros(num_classes, dtype=dt.int64), tensor, axes=(0,))
+        return ops.one_hot(tensor, classes=num_classes)
     except IndexError:
         _check_classes(tensor, num_classes)
         raise
-    return (tensor.unsqueeze(-1) == arange(num_classes)).long() + none.unsqueeze(-1)
 
 
 def _check_classes(tensor: Tensor, num_classes: int) -> None:

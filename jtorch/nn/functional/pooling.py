@@ -11,6 +11,7 @@ from typing import Any
 
 from jtorch.core.sizes import below
 from jtorch.eager.public import Tensor, arange, ops
+from jtorch.nn.functional.remembered import remembered
 
 Sizes = int | Sequence[int]
 _COUNTED = {1: "one", 2: "two ints", 3: "three ints"}
@@ -50,9 +51,10 @@ def _check_rank(name: str, rank: int, input: Tensor) -> None:
     raise RuntimeError(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
 
 
+@remembered
 def _geometry(
-    name: str, rank: int, input: Tensor, kernel_size: Sizes, stride: Any, padding: Sizes, dilation: Sizes,
-    ceil_mode: bool,
+    name: str, rank: int, shape: tuple[int, ...], kernel_size: Sizes, stride: Any, padding: Sizes,
+    dilation: Sizes, ceil_mode: bool,
 ) -> dict[str, tuple[int, ...]]:  # fmt: skip
     """kernel, stride, padding, dilation and the number of windows, per spatial dim."""
     kernel = spread(name, "kernel_size", kernel_size, rank)
@@ -62,14 +64,14 @@ def _geometry(
     (_check_line if name == "max_pool1d" else _check_numbers)(rank, kernel, strides, border, dilations)
     places = tuple(
         _count(n, k, s, p, d, ceil_mode)
-        for n, k, s, p, d in zip(input.shape[-rank:], kernel, strides, border, dilations, strict=True)
+        for n, k, s, p, d in zip(shape[-rank:], kernel, strides, border, dilations, strict=True)
     )
     if below(places, 1):
         if name == "max_pool1d":
             raise RuntimeError(f"max_pool1d() Invalid computed output size: {places[0]}")
         axes = (1,) * (2 - rank)  # PyTorch pools sequences as images of one row
-        before = "x".join(map(str, (input.shape[-rank - 1], *axes, *input.shape[-rank:])))
-        after = "x".join(map(str, (input.shape[-rank - 1], *axes, *(max(n, 0) for n in places))))
+        before = "x".join(map(str, (shape[-rank - 1], *axes, *shape[-rank:])))
+        after = "x".join(map(str, (shape[-rank - 1], *axes, *(max(n, 0) for n in places))))
         raise RuntimeError(
             f"Given input size: ({before}). Calculated output size: ({after}). Output size is too small"
         )
@@ -129,7 +131,7 @@ def _max_pool(
     ceil_mode: bool, return_indices: bool,
 ) -> Any:  # fmt: skip
     _check_rank(name, rank, input)
-    at = _geometry(name, rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+    at = _geometry(name, rank, input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     alone = input.ndim == rank + 1
     batch = input.unsqueeze(0) if alone else input
     out, place = ops.max_pool(batch, **at)
@@ -223,7 +225,7 @@ def _avg_pool(
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     _check_rank(name, rank, input)
-    at = _geometry(name, rank, input, kernel_size, stride, padding, 1, ceil_mode)
+    at = dict(_geometry(name, rank, input.shape, kernel_size, stride, padding, 1, ceil_mode))
     del at["dilation"]
     alone = input.ndim == rank + 1
     out = ops.avg_pool(

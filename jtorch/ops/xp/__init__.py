@@ -12,6 +12,7 @@ import warnings
 from jtorch.ops.xp import _blocked_sum as _blocked_sum
 from jtorch.ops.xp import _formulas as _formulas
 from jtorch.ops.xp import _linear as _linear
+from jtorch.ops.xp import _lines as _lines
 from jtorch.ops.xp import _places as _places
 from jtorch.ops.xp import _pooling as _pooling
 from jtorch.ops.xp import _products as _products

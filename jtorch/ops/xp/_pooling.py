@@ -5,37 +5,20 @@ See ``native/pooling.py``; this package knows nothing of it, and ``ops/pooling.p
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from jtorch.core import higher
 
 Array = np.ndarray
+Numbers = tuple[int, ...]
 
 
-def max_pool(x: Array, **geometry: Any) -> tuple[Array, Array] | None:
-    """As ``ops/pooling.py`` says; None where there are no loops for it."""
-    if higher.pooling is None:
-        return None
-    if x.ndim != 3:
-        return higher.pooling().max_pool(x, **geometry)
-    found = higher.pooling().max_pool(x[:, :, None], **_one_row(geometry))
-    return None if found is None else (found[0][:, :, 0], found[1][:, :, 0])
+def max_pool(x: Array, *geometry: Numbers) -> tuple[Array, Array] | None:
+    """As ``ops/pooling.py`` says; ``geometry`` is places, kernel, stride, padding and dilation. None where
+    there are no loops for it."""
+    return None if higher.pooling is None else higher.pooling().max_pool(x, *geometry)
 
 
-def max_unpool(g: Array, place: Array, shape: tuple[int, ...], **geometry: Any) -> Array | None:
+def max_unpool(g: Array, place: Array, shape: Numbers, *geometry: Numbers) -> Array | None:
     """The gradient of the images; None where there are no loops for it."""
-    if higher.pooling is None:
-        return None
-    shape = tuple(shape)
-    if len(shape) != 3:
-        return higher.pooling().max_unpool(g, place, shape, **geometry)
-    rows = (*shape[:2], 1, shape[2])
-    found = higher.pooling().max_unpool(g[:, :, None], place[:, :, None], rows, **_one_row(geometry))
-    return None if found is None else found.reshape(shape)
-
-
-def _one_row(geometry: dict[str, Any]) -> dict[str, Any]:
-    """That of lines as images of one row each."""
-    return {name: (int(name != "padding"), *numbers) for name, numbers in geometry.items()}
+    return None if higher.pooling is None else higher.pooling().max_unpool(g, place, tuple(shape), *geometry)

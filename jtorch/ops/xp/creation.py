@@ -53,7 +53,8 @@ def bounded(bits: Array, low: int, high: int) -> Array:
         upper += lower
         upper >>= _HALF
         found = upper.view(np.int64)
-        found += low
+        if low:
+            found += low
         return found
     return philox.bounded(bits, low, high)
 

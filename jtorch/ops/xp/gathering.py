@@ -7,21 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.ops.xp import _lines
 from jtorch.ops.xp._places import check_places as _check_places
-from jtorch.ops.xp._rows import in_rows as _in_rows
 from jtorch.ops.xp._wide import in_float32 as _in_float32
 
 Array = np.ndarray
 Shape = tuple[int, ...]
 
 
-@_in_rows
 def index(x: Array, *indices: Array, axes: Shape) -> Array:
     """``x`` at integer ``indices`` of one common shape, which replaces the adjacent ``axes``."""
-    _check_all(indices, x.shape, axes)  # NumPy would count negative ones from the end
     if len(indices) == 1 and x.flags.c_contiguous:  # else it would be copied
-        return x.take(indices[0], axes[0])
-    return x[(slice(None),) * axes[0] + indices]
+        (places,), (axis,) = indices, axes
+        _check_places(places, x.shape[axis], axis)  # NumPy would count negative ones from the end
+        return x.take(places, axis)
+    _check_all(indices, x.shape, axes)
+    return np.asarray(x[(slice(None),) * axes[0] + indices], order="C")
 
 
 def _check_all(indices: tuple[Array, ...], shape: Shape, axes: Shape) -> None:
@@ -76,28 +77,36 @@ def isin(x: Array, y: Array) -> Array:
 
 
 def sort_order(x: Array, *, axis: int, descending: bool) -> Array:
+    return _first_in_order(x, axis, descending, slice(None))
+
+
+def _first_in_order(x: Array, axis: int, descending: bool, part: slice) -> Array:
+    """The first ``part`` of the places that put ``x`` in order along ``axis``."""
+    before = (slice(None),) * axis
     if not descending:
-        return np.argsort(x, axis, kind="stable")
+        order = x.argsort(axis, kind="stable")
+        return order if part.stop is None else np.array(order[(*before, part)], order="C")
     # backwards twice, so that equal elements stay in their order
-    backwards = (*(slice(None),) * axis, slice(None, None, -1))
-    order = np.argsort(x[backwards], axis, kind="stable")
-    return np.subtract(x.shape[axis] - 1, order[backwards], order="C")
+    order = x[(*before, _BACKWARDS)].argsort(axis, kind="stable")
+    return np.subtract(x.shape[axis] - 1, order[(*before, _BACKWARDS)][(*before, part)], order="C")
 
 
 def top_order(x: Array, *, axis: int, k: int, largest: bool) -> Array:
     """The first ``k`` places of ``sort_order``. Of many elements those that can be among them are sorted."""
-    n = x.shape[axis]
-    found = None
+    both = _lines.top(x, axis, k, largest)
+    if both is not None:
+        return both[1]
+    n, found = x.shape[axis], None
     if k and n > _FEW and 4 * k < n:
         found = _top_of_rows(np.moveaxis(x, axis, -1).reshape(-1, n), k, largest)
     if found is None:
-        order = sort_order(x, axis=axis, descending=largest)
-        return np.array(order[(*(slice(None),) * axis, slice(k))], order="C")
+        return _first_in_order(x, axis, largest, slice(k))
     shape = (*x.shape[:axis], *x.shape[axis + 1 :], k)
     return np.asarray(np.moveaxis(found.reshape(shape), -1, axis), order="C")
 
 
 _FEW = 128
+_BACKWARDS = slice(None, None, -1)
 _add_up: Any = np.add.reduce
 
 

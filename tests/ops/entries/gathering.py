@@ -76,6 +76,23 @@ def _(draw):
     ]
 
 
+@entry("top")
+def _(draw):
+    return [
+        Sample((draw.apart(3, 4),), {"axis": 1, "k": 2, "largest": True}),
+        Sample((draw.apart(6, 7),), {"axis": 0, "k": 3, "largest": False}),
+        Sample((draw.ints(6, low=0, high=3),), {"axis": 0, "k": 6, "largest": False}),
+    ]
+
+
+@entry("one_hot")
+def _(draw):
+    return [
+        Sample((draw.ints(6, low=0, high=3),), {"classes": 3}),
+        Sample((draw.ints(2, 3, low=0, high=3),), {"classes": 5}),
+    ]
+
+
 @entry("median_place")
 def _(draw):
     return [
