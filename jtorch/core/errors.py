@@ -45,6 +45,7 @@ def user_source() -> Source:
     return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
+@functools.lru_cache(maxsize=4096)  # asked for each frame, at each op that is recorded
 def is_users(file: str) -> bool:
     """Whether code of the user's, or of a library that is none of Python's own, is in ``file``."""
     if file.startswith(NOT_THE_USERS):

@@ -151,6 +151,8 @@ def settled(key: Any) -> Any:
 def exactly(value: Any) -> Any:
     """A number, or a tuple of such, in a form that is equal for no other value: 0.0 is not -0.0 there, nor 1
     True. No size is asked for its number; what else there is stays as it is."""
+    if type(value) is int:
+        return value
     if isinstance(value, tuple):  # a shape with symbols in it is one of its own class
         return tuple(map(exactly, value))
     if is_symbolic(value):

@@ -59,19 +59,12 @@ class Type:
 class Var:
     """A value with a name of its own: an input or the result of one equation."""
 
-    __slots__ = ("hint", "type")
+    __slots__ = ("dtype", "hint", "shape", "type")
 
     def __init__(self, type: Type, hint: str = "") -> None:
         self.type = type
         self.hint = hint
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.type.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.type.shape
+        self.dtype, self.shape = type.dtype, type.shape  # asked for all the time
 
     def __repr__(self) -> str:
         return f"<Var {self.hint} {self.type}>"
@@ -106,6 +99,14 @@ class Eqn:
     def replace(self, **changes: Any) -> Eqn:
         facts = {k: getattr(self, k) for k in ("op", "inputs", "statics", "outputs", "source")}
         return Eqn(**(facts | changes))
+
+    def with_inputs(self, new: dict[Var, Atom]) -> Eqn:
+        """The same with ``new`` atoms in the place of variables; itself where it has none of them."""
+        for atom in self.inputs:
+            if atom.__class__ is Var and atom in new:
+                inputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in self.inputs)
+                return Eqn(self.op, inputs, self.statics, self.outputs, self.source)
+        return self
 
 
 def repeated(number: Atom, out: Var, source: Source | None = None) -> Eqn:

@@ -43,10 +43,12 @@ def fold(graph: Graph, fuel: Fuel) -> Graph:
     def rewrite(eqn: Eqn, define: Any) -> Atom | Eqn | None:
         if eqn.op.kind is not Kind.ELEMENTWISE:
             return None
-        inputs = tuple(_as_literal(a, define) for a in eqn.inputs)
+        inputs = tuple([_as_literal(a, define) for a in eqn.inputs])
         literals = [a for a in inputs if isinstance(a, Literal)]
+        if not literals:
+            return None
         arity_kept = any(isinstance(a, Var) and a.shape for a in inputs) or not eqn.outputs[0].shape
-        if inputs and len(literals) == len(inputs) and "shape" not in eqn.statics:
+        if len(literals) == len(inputs) and "shape" not in eqn.statics:
             return _folded(eqn, literals)
         changed = any(a is not b for a, b in zip(inputs, eqn.inputs, strict=True))
         return eqn.replace(inputs=inputs) if changed and arity_kept else None
@@ -55,7 +57,7 @@ def fold(graph: Graph, fuel: Fuel) -> Graph:
 
 
 def _as_literal(atom: Atom, define: Any) -> Atom:
-    eqn = define(atom)
+    eqn = define(atom) if atom.__class__ is Var else None
     if eqn is not None and "value" in eqn.op.arrays and isinstance(eqn.inputs[0], Literal):
         literal = eqn.inputs[0]
         return Literal(cast(atom.dtype, literal.value), atom.dtype, literal.static)
@@ -98,18 +100,22 @@ def share(graph: Graph, fuel: Fuel) -> Graph:
     new: dict[Var, Atom] = {}
     eqns = []
     for eqn in graph.eqns:
-        inputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs)
+        if new:
+            eqn = eqn.with_inputs(new)
+        inputs = eqn.inputs
         keys = tuple(id(a) if isinstance(a, Var) else (exactly(a.value), a.dtype, a.static) for a in inputs)
         if eqn.op.commutes:
             keys = tuple(sorted(keys, key=repr))
-        statics = tuple((name, exactly(eqn.statics[name])) for name in sorted(eqn.statics))
-        key = (eqn.op, keys, statics)
+        statics = eqn.statics
+        key: Any = (eqn.op, keys)
+        if statics:
+            key += tuple((name, exactly(statics[name])) for name in sorted(statics))
         known = seen.get(key)
         if known is not None and fuel.burn():
             new.update(zip(eqn.outputs, known, strict=True))
             continue
         seen[key] = eqn.outputs
-        eqns.append(eqn.replace(inputs=inputs) if inputs != eqn.inputs else eqn)
+        eqns.append(eqn)
     outputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in graph.outputs)
     return graph.replace(eqns=tuple(eqns), outputs=outputs)
 
@@ -119,9 +125,11 @@ def prune(graph: Graph, fuel: Fuel) -> Graph:
     needed = {a for a in graph.outputs if isinstance(a, Var)}
     kept = []
     for eqn in reversed(graph.eqns):
-        if any(v in needed for v in eqn.outputs):
-            kept.append(eqn)
-            needed.update(a for a in eqn.inputs if isinstance(a, Var))
+        for v in eqn.outputs:
+            if v in needed:
+                kept.append(eqn)
+                needed.update(a for a in eqn.inputs if isinstance(a, Var))
+                break
     return graph.replace(eqns=tuple(reversed(kept)))
 
 
@@ -157,23 +165,24 @@ def _rewritten(graph: Graph, rewrite: Callable, fuel: Fuel) -> Graph:
     def define(atom: Atom) -> Eqn | None:
         return definition.get(atom) if isinstance(atom, Var) else None
 
-    def keep(made: list[Eqn]) -> None:
-        eqns.extend(made)
-        definition.update((v, e) for e in made for v in e.outputs)
+    def keep(made: Eqn) -> None:
+        eqns.append(made)
+        for v in made.outputs:
+            definition[v] = made
 
     for eqn in graph.eqns:
-        inputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in eqn.inputs)
-        if any(a is not b for a, b in zip(inputs, eqn.inputs, strict=True)):
-            eqn = eqn.replace(inputs=inputs)
+        if new:
+            eqn = eqn.with_inputs(new)
         found: Atom | Eqn | tuple[Eqn, ...] | None = rewrite(eqn, define)
         while isinstance(found, (Eqn, tuple)) and fuel.burn():
             *first, eqn = found if isinstance(found, tuple) else (found,)
-            keep(first)
+            for made in first:
+                keep(made)
             found = rewrite(eqn, define)
         if isinstance(found, (Var, Literal)) and fuel.burn():
             new[eqn.outputs[0]] = found
             continue
-        keep([eqn])
+        keep(eqn)
     outputs = tuple(new.get(a, a) if isinstance(a, Var) else a for a in graph.outputs)
     return graph.replace(eqns=tuple(eqns), outputs=outputs)
 

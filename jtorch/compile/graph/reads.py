@@ -25,9 +25,9 @@ KERNEL_DTYPES = frozenset(
 
 def runs_in_loops(eqn: Eqn) -> bool:
     """Whether a kernel can compute ``eqn``; what cannot becomes a library call."""
-    atoms = (*eqn.inputs, *eqn.outputs)
-    if any(a.dtype not in KERNEL_DTYPES for a in atoms):
-        return False
+    for a in (*eqn.inputs, *eqn.outputs):
+        if a.dtype not in KERNEL_DTYPES:
+            return False
     op = eqn.op
     if op.kind is Kind.ELEMENTWISE:
         return op.text is not None or op.integer_text is not None
@@ -85,7 +85,7 @@ def is_pattern(eqn: Eqn) -> bool:
 
 
 def is_repeated(eqn: Eqn) -> bool:
-    return runs_in_loops(eqn) and (is_number(eqn) or is_pattern(eqn))
+    return (is_number(eqn) or is_pattern(eqn)) and runs_in_loops(eqn)
 
 
 def is_known_anywhere(eqn: Eqn) -> bool:
