@@ -14,6 +14,7 @@ import numpy as np
 from jtorch.core import devices
 from jtorch.core import dtypes as dt
 from jtorch.core import memory_formats as formats
+from jtorch.core.number_ranges import number_type
 from jtorch.core.sizes import has_negative
 from jtorch.eager.binding import into
 from jtorch.eager.messages import long_name
@@ -119,9 +120,10 @@ def _not_ints(given: tuple, name: str) -> str:
     if len(given) == 1 and not isinstance(given[0], (tuple, list)):
         return f"{place}, not {type(given[0]).__name__}"
     entries = given[0] if len(given) == 1 else given
-    others = ((k, v) for k, v in enumerate(entries) if isinstance(v, bool) or not hasattr(v, "__index__"))
+    kinds = [number_type(v) for v in entries]
+    others = ((k, c) for k, c in enumerate(kinds) if c is bool or c is float or not hasattr(c, "__index__"))
     k, wrong = next(others)
-    return f"{place}, but found element of type {type(wrong).__name__} at pos {k}"
+    return f"{place}, but found element of type {wrong.__name__} at pos {k}"
 
 
 def number(value: Any) -> Any:

@@ -19,6 +19,7 @@ from jtorch.core import op as op_module
 from jtorch.core.dim import is_symbolic
 from jtorch.core.dtypes import bool_, int64, uint8
 from jtorch.core.errors import CompileError, user_source
+from jtorch.core.number_ranges import number_type
 from jtorch.core.sizes import slice_bounds
 from jtorch.eager.binding import APPLY
 from jtorch.eager.nested import composed, is_recorded, tensor_of
@@ -187,7 +188,7 @@ def _range(part: Any, n: int, axis: int) -> tuple[int, int, int]:
     except (AttributeError, TypeError):
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
-            f"indices (got {type(part).__name__})"
+            f"indices (got {number_type(part).__name__})"
         ) from None
     k = position(k, n, axis)
     return k, k + 1, 1

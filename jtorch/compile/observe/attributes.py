@@ -20,10 +20,12 @@ from jtorch.compile.observe.guards import (
     CellRead,
     ContentsRead,
     ItemRead,
+    LocalRead,
     OwnRead,
     content_of,
     contents,
     instance_facts,
+    local_facts,
     slot_of,
 )  # fmt: skip
 from jtorch.compile.observe.kinds import (
@@ -76,6 +78,11 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     observer.see_class(frame, owner)
     if name == "contents" and isinstance(owner, POINTER) and observer.is_outside(owner):
         raise observer.through_pointer(frame)
+    if name == "__dict__" and isinstance(owner, threading.local):
+        raise observer.error(
+            frame, "asks for all attributes of a threading.local, which has others in each thread",
+            "Ask for them by name: hasattr(it, name), getattr(it, name, None).",
+        )  # fmt: skip
     if name == "__dict__" and kind is Kind.TENSOR:
         user_attributes.see_all(observer, frame, owner)
     elif name == "__dict__" and observer.is_outside(owner):
@@ -91,6 +98,15 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         facts = owner.__dict__
         if name in facts or not ("__getattr__" in facts or hasattr(type(owner), "__getattr__")):
             observer.read(ItemRead, frame, facts, name, facts.get(name, MISSING))
+        if is_users(type(owner)):
+            _read_class(observer, frame, type(owner), name)
+    elif kind in (Kind.TENSOR, Kind.ARRAY) and _is_of_users_class(type(owner), name):
+        if kind is Kind.ARRAY:
+            _read_instance(observer, frame, owner, name)
+            return
+        if not hasattr(type(find(type(owner), name)), "__set__"):
+            user_attributes.see(observer, frame, owner, name)
+        _read_class(observer, frame, type(owner), name)
     elif kind is Kind.TENSOR and user_attributes.is_hung(owner, name):
         user_attributes.see(observer, frame, owner, name)
     elif kind is Kind.TENSOR:
@@ -116,6 +132,15 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         _read_class(observer, frame, type(owner), name)
 
 
+def _is_of_users_class(cls: type, name: str) -> bool:
+    """Whether an instance's ``name`` is a matter of a user's class: found there before any of a library's, or
+    nowhere."""
+    if not is_users(cls) or name.startswith("__"):
+        return False
+    base = next((base for base in cls.__mro__ if name in vars(base)), cls)
+    return is_users(base)
+
+
 def _note_kept(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
     """Where ``owner.name`` runs a method whose result the object keeps: eager mode does so once."""
     facts = instance_facts(owner)
@@ -132,7 +157,10 @@ def _note_kept(observer: Observer, frame: types.FrameType, owner: Any, name: str
 def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
     cls = type(owner)
     if isinstance(owner, threading.local):  # has a dict for each thread
-        observer.read(AttributeRead, frame, owner, name, getattr(owner, name, MISSING))
+        value = local_facts(owner).get(name, MISSING)
+        observer.read(LocalRead, frame, owner, name, value)
+        if value is MISSING or hasattr(type(find(cls, name)), "__set__"):
+            _read_class(observer, frame, cls, name)
         return
     on_class = find(cls, name)
     if isinstance(on_class, types.MemberDescriptorType):

@@ -11,6 +11,7 @@ import enum
 import keyword
 import math
 import operator
+import threading
 import types
 import weakref
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -272,6 +273,29 @@ class AttributeRead(Read):
         owner = self.container
         whose = owner.__name__ if isinstance(owner, (type, FunctionType)) else f"a {type(owner).__name__}"
         return f"{in_words(self.key)} of {whose}"
+
+
+class LocalRead(Read):
+    """An attribute that a ``threading.local`` has in this thread, by itself."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return local_facts(self.container).get(self.key, MISSING)
+
+    def restore(self) -> None:
+        if self.value is MISSING:
+            local_facts(self.container).pop(self.key, None)
+        else:
+            local_facts(self.container)[self.key] = self.value
+
+    def _text(self, name: Callable[[str, Any], str]) -> str:
+        return f"{name('again', self)}.now()"
+
+
+def local_facts(local: threading.local) -> dict[str, Any]:
+    """The dict of a ``threading.local`` that is this thread's, without running code of the user's."""
+    return threading.local.__getattribute__(local, "__dict__")
 
 
 class ClassRead(Read):

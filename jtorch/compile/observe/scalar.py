@@ -119,9 +119,10 @@ class Scalar(StandIn):
         return np.asarray(float(self), dtype)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
-        """NumPy's arithmetic is that of operators; its other functions get the number of this run, as those
-        of ``math`` do, and it is guarded."""
-        if method == "__call__" and ufunc in ARITHMETIC and not options:
+        """NumPy's arithmetic with one of its own is that of operators; its other functions get the number of
+        this run, as those of ``math`` do, and it is guarded."""
+        of_pythons = all(v is self or type(v) in (int, float, bool) for v in operands)
+        if method == "__call__" and ufunc in ARITHMETIC and not options and not of_pythons:
             return ARITHMETIC[ufunc](self, *operands)
         values = (float(v) if issubclass(type(v), Scalar) else v for v in operands)
         return _asked(getattr(ufunc, method), *values, **options)
@@ -321,34 +322,23 @@ ARITHMETIC: dict[np.ufunc, Callable] = {f: _by_operator(symbol) for f, symbol in
 
 
 def _is_number(value: object) -> bool:
+    if isinstance(value, np.timedelta64):  # an integer by its class
+        return False
     return isinstance(value, _REAL) or hasattr(value, "as_runtime_scalar")
 
 
 def _is_comparable(value: object) -> bool:
     if issubclass(type(value), StandIn) and not issubclass(type(value), Scalar):
         return False  # an array's number, which knows how
-    return _is_number(value) or isinstance(value, numbers.Number)
+    return _is_number(value) or (isinstance(value, numbers.Number) and not isinstance(value, np.generic))
 
 
 _REAL = (int, float, np.integer, np.floating, np.bool_)
 
 
 def operand_of(scalar: Scalar, value: Any) -> Any:
-    """The other operand of arithmetic with ``scalar``: NumPy's integers and bools as Python's; NotImplemented
-    for what is no number. Raises CompileError where NumPy would round."""
-    whole = np.integer if isinstance(scalar.as_runtime_scalar, float) else np.int64
-    if isinstance(value, (np.bool_, whole)):
-        return value.item()
-    if isinstance(value, np.generic) and not isinstance(value, np.float64):
-        raise CompileError(
-            f"{user_source()}: arithmetic of a number that may change from call to call with a NumPy "
-            f"{type(value).__name__}, to which NumPy would round it: take its .item()."
-        )
-    if isinstance(value, np.ndarray) and value.dtype.kind != "f":
-        raise CompileError(
-            f"{user_source()}: arithmetic of a number that may change from call to call with a NumPy array "
-            f"of {value.dtype}: make it a tensor (jtorch.from_numpy)."
-        )
+    """The other operand of arithmetic with ``scalar``, none of NumPy's; NotImplemented for what is no
+    number."""
     if isinstance(value, (complex, Decimal, timedelta)):
         raise scalar.refuse(f"arithmetic with a {type(value).__name__}")
     number = isinstance(value, (int, float, Scalar)) or hasattr(value, "dtype")

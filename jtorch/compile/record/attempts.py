@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from jtorch.compile.observe.effects import Counting, Filling, Place, Replacing
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Digits
@@ -14,7 +16,7 @@ from jtorch.compile.observe.stand_ins import Closed
 from jtorch.compile.observe.texts import ErrorText
 from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.inputs import LeafPlace
-from jtorch.compile.record.opened import Opened, with_opened
+from jtorch.compile.record.opened import LEAF, Opened, with_opened
 from jtorch.compile.record.shared_memory import MemoryShared, owner
 from jtorch.compile.record.sizing import Masks, Sizings
 from jtorch.compile.record.tree import Leaves
@@ -64,7 +66,7 @@ class Known:
         if isinstance(found, ArgumentReached):
             whole = with_opened(with_replaced(leaves, self.replaced.values()), self.spans)
             array = whole[found.place]._data
-            self.fixed |= {k for k, a in enumerate(whole) if isinstance(a, Tensor) and a._data is array}
+            self._fix(k for k, a in enumerate(whole) if isinstance(a, Tensor) and a._data is array)
         elif isinstance(found, MemoryShared):
             self.wholes[id(found.whole)] = found.whole
         elif isinstance(found, Filled):
@@ -106,7 +108,22 @@ class Known:
         has one name: as an argument it would have another."""
         if self.wholes:
             tensors = ((k, a) for k, a in enumerate(leaves) if isinstance(a, Tensor))
-            self.fixed |= {k for k, a in tensors if id(owner(a._data)) in self.wholes}
+            self._fix(k for k, a in tensors if id(owner(a._data)) in self.wholes)
+
+    def _fix(self, places: Iterable[int]) -> None:
+        """Have these arguments recorded as captured. An array outside that somebody replaces is no tensor
+        that is the same at each call: its place is left as it is."""
+        fixed = frozenset(places)
+        of_arrays = [
+            o.place for o in self.spans if o.form == LEAF and o.start in fixed and _is_array(o.place.find())
+        ]
+        for place in of_arrays:
+            self.closed |= {place.identity}
+            self.opened.pop(place.identity, None)
+        if of_arrays:
+            self._forget_positions()
+        else:
+            self.fixed |= fixed
 
     def _forget_positions(self) -> None:
         """The leaves of what is open will lie at other positions."""
@@ -120,6 +137,10 @@ class Known:
         number of a list it mostly does to all, and each would be an attempt."""
         spans = (frozenset(range(o.start, o.start + o.n)) for o in self.spans)
         return arguments.union(*(span for span in spans if span & arguments))
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray)
 
 
 def with_replaced(leaves: Iterable[Any], places: Iterable[Place]) -> list[Any]:

@@ -218,7 +218,8 @@ def _attempted(
             plain = known.sizing is None and not known.counted
             if plain or (config.get("CHECK") and not isinstance(error, CompileError)):
                 raise
-            reason = _with_numbers(known, str(error))
+            plain = all(type(part) is str for part in error.args)
+            reason = _with_numbers(known, str(error) if plain else type(error).__name__)
         finally:
             if made is None:  # the next attempt, or the caller, finds everything as it was
                 observer.noted.undo()
@@ -241,7 +242,9 @@ def _why_not(made: Capture, known: Known) -> str:
     if made.error is not None and (made.sizing is not None or known.counted):
         if known.counting is not None and known.sizing is None and not known.counted:
             raise ErrorText(known.counting.refusal)  # Python says it
-        return str(made.error) or type(made.error).__name__
+        told = made.error.args  # the text of a number that is traced would look for who keeps it
+        plain = all(type(part) is str for part in told)
+        return (str(made.error) if plain else "") or type(made.error).__name__
     if made.sizing is not None and made.calls_out:
         return "it runs functions that are disabled for compiling, or other processes"
     return ""

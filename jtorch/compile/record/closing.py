@@ -67,6 +67,11 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
             effects.shared_grads.append(SharedGrad(tensor, now, tracer.shown_grads[id(now)]))
             continue
         if now is not None:
+            if now._requires_grad:
+                tracer.refuse(
+                    "leaves a .grad that has a graph of its own (backward(create_graph=True))",
+                    "Take it by autograd.grad(create_graph=True), or set it to None before the end.",
+                )
             _check_own(tracer, now, owned)
         atom = None if now is None else tracer.read(tracer.lift(now._data))
         effects.grads.append((tensor, atom))

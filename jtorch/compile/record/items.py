@@ -135,12 +135,13 @@ class Item(Scalar):
         self._check_decides()
         return self.tracer.branches.decide(self.sym)
 
-    def _compare(self, test: Callable, other: Any) -> bool:
+    def _compare(self, test: Callable, other: Any) -> Any:
         if not isinstance(other, (int, float, np.integer, np.floating, np.bool_, Scalar)):
             return bool(test(float(self), other))  # which is refused
         self._check_decides()
         mine, others = _alike(self.tracer, (self, other), exact=True)
-        return self.tracer.branches.decide(self.tracer.record(BY_NAME[NAMES[test]], mine, others))
+        outcome = self.tracer.branches.decide(self.tracer.record(BY_NAME[NAMES[test]], mine, others))
+        return np.bool_(outcome) if isinstance(other, np.generic) else outcome
 
     def in_range(self, least: float, most: float, or_infinite: bool) -> bool:
         """As of other numbers; what is known of the tensor that it is of is not looked at."""
@@ -208,6 +209,7 @@ def arithmetic(tracer: Any, op: Op, values: tuple) -> Item:
     places = tuple(p for v in found for p in v.places) if item.places else ()
     floats = any(map(_is_float, values))
     if op in (_FLOOR, _REST) and not floats and type(values[1]) is int and values[1]:
+        _within(tracer, values[1], _ROOM)
         bound = _within(tracer, values[0], _ROOM) if op is _FLOOR else abs(values[1])
         made = tracer.record(op, _operand(tracer, values[0], False), values[1])
         return Item(tracer, tracer.read(made), bound, places)

@@ -246,7 +246,10 @@ class Memory(Evaluator):
             self.versions.setdefault(id(tensor._cell), (tensor._cell, int(tensor._cell[0])))
         atom = self.read(self.lift(value)) if not isinstance(value, (int, float)) else value
         if isinstance(atom, (Literal, int, float)) or atom.type != Type(sym.dtype, sym.shape):
-            raise AssertionError(f"written value {atom} does not fit {sym.shape}")
+            raise CompileError(
+                f"{user_source()}: '{self.name}' writes what is {getattr(atom, 'type', atom)} over "
+                f"{Type(sym.dtype, sym.shape)}: give it this shape and dtype."
+            )
         assert isinstance(storage.current, Var)
         chain = direct(storage.current.type, sym.chain)
         storage.current = self._written_through(storage.current, chain, atom)

@@ -341,6 +341,19 @@ class NumpyArray(StandIn):
         raise self.refuse(f"np.{name}()")
 
 
+def beside(scalar: Scalar, name: str, other: Any, reflected: bool) -> NumpyArray:
+    """The op ``name`` of a Python number that only a replay knows and one of NumPy's, or an array, in this
+    order unless ``reflected``: NumPy's arithmetic, which gives one of its own numbers, and divides by 0."""
+    if other.dtype not in DTYPES or name not in _ARITHMETIC:
+        raise scalar.refuse(f"'{name}' with a NumPy {type(other).__name__} of {other.dtype}")
+    is_number = isinstance(other, np.generic)
+    memory = scalar.tracer.new(np.asarray(other)) if is_number else scalar.tracer.lift(other)
+    try:
+        return NumpyArray(memory, is_number=is_number)._of_two(name, scalar, not reflected)
+    except CompileError:
+        raise scalar.refuse(f"'{name}' with a NumPy {type(other).__name__}") from None
+
+
 def _is_basic(part: Any) -> bool:
     return part is None or part is Ellipsis or type(part) in (int, slice) or is_symbolic(part)
 

@@ -16,6 +16,7 @@ from jtorch.compile.record.leaks import leaked
 from jtorch.compile.record.sym import Sym
 from jtorch.core import sizes
 from jtorch.core.dim import is_symbolic, value_of
+from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME, Op
 from jtorch.ops import xp
 
@@ -71,7 +72,11 @@ def _common_dtype(op: Op, arrays: list[Sym], values: tuple, statics: Any) -> np.
         return np.dtype(np.float64)
     dtype = own[0].dtype
     if op.dtype not in ("logical", "index") and any(a.dtype != dtype for a in own):
-        raise AssertionError(f"{op.name}: a body mixes {[str(a.dtype) for a in own]}; cast first")
+        mixed = ", ".join(dict.fromkeys(str(a.dtype) for a in own))
+        raise CompileError(
+            f"{user_source()}: {op.name} of state of several dtypes ({mixed}), of which eager mode computes "
+            "in one: bring it to one outside (a new optimizer after model.double())."
+        )
     return None if op.dtype in ("logical", "index") else dtype
 
 

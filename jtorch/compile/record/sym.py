@@ -15,6 +15,7 @@ from jtorch.compile.observe.scalar import ARITHMETIC, Scalar, operand_of
 from jtorch.compile.observe.stand_ins import is_array_stand_in
 from jtorch.compile.record.inputs import ArrayInput, GradInput
 from jtorch.compile.record.items import item_of
+from jtorch.compile.record.numpy_arrays import beside
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME
 from jtorch.core.strides import contiguous_strides
@@ -179,6 +180,8 @@ def _operator(name: str, symbol: str, reflected: bool = False) -> Any:
         if other and isinstance(self, Scalar):
             if not reflected and self.answers(other[0], method):
                 return NotImplemented
+            if isinstance(other[0], (np.generic, np.ndarray)):
+                return beside(self, name, other[0], reflected)
             other = (operand_of(self, other[0]),)
             if other[0] is NotImplemented:
                 return NotImplemented

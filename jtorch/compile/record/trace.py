@@ -410,6 +410,17 @@ class Tracer(Memory):
         self.inputs.append(entry)
         if grad is None:
             return None
+        if grad._requires_grad:
+            self.refuse(
+                "works on a .grad that requires grad", "Detach it outside (p.grad = p.grad.detach())."
+            )
+        shape, own = grad._data.shape, tensor._data
+        if type(own) is np.ndarray and (shape, grad._data.dtype) != (own.shape, own.dtype):
+            self.refuse(
+                f"works on a .grad of {grad._data.dtype}{list(shape)}, of a tensor that is {own.dtype}"
+                f"{list(own.shape)} by now",
+                "Set it to None outside (p.grad = None).",
+            )
         entry.takes_sums = takes_sums(grad._data)
         entry.sym = self.fresh(entry.var)
         entry.sym.storage.grad = entry

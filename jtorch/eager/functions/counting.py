@@ -180,12 +180,19 @@ def unique(
         line, order = input.detach().reshape(-1).sort(stable=True)
         return _of_starts(input, line, order, return_inverse, return_counts)
     array = _concrete(input, "unique()")
-    axis = None if dim is None else _axis_of_slices(dim, input)
+    if dim is None:  # in this order equal ones, and NaN, stay in theirs
+        line = array.reshape(-1)
+        order = line.argsort(kind="stable")
+        values, places, counts = _runs(line[order].reshape(-1, 1))
+        inverse = np.empty(line.shape, np.int64)
+        inverse[order] = places
+        return _chosen(
+            values.reshape(-1), inverse.reshape(array.shape), counts, return_inverse, return_counts
+        )
     values, inverse, counts = np.unique(
-        array, return_inverse=True, return_counts=True, axis=axis, equal_nan=False
+        array, return_inverse=True, return_counts=True, axis=_axis_of_slices(dim, input), equal_nan=False
     )
-    inverse = inverse.reshape(array.shape) if axis is None else inverse.reshape(-1)
-    return _chosen(values, inverse, counts, return_inverse, return_counts)
+    return _chosen(values, inverse.reshape(-1), counts, return_inverse, return_counts)
 
 
 def unique_consecutive(
@@ -197,14 +204,18 @@ def unique_consecutive(
     array = _concrete(input, "unique_consecutive()")
     axis = 0 if dim is None else _axis_of_slices(dim, input)
     line = array.reshape(-1) if dim is None else np.moveaxis(array, axis, 0)
-    rows = line.reshape(len(line), math.prod(line.shape[1:]))
-    starts = np.ones(len(rows), np.bool_)
-    starts[1:] = (rows[1:] != rows[:-1]).any(1)
-    inverse = np.cumsum(starts) - 1
-    counts = np.bincount(inverse, minlength=int(starts.sum()))
-    values = np.moveaxis(line[starts], 0, axis)
+    found, inverse, counts = _runs(line.reshape(len(line), math.prod(line.shape[1:])))
+    values = np.moveaxis(found.reshape(-1, *line.shape[1:]), 0, axis)
     inverse = inverse.reshape(array.shape) if dim is None else inverse
     return _chosen(values, inverse, counts, return_inverse, return_counts)
+
+
+def _runs(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(the rows that differ from the one before, which of them each belongs to, how many do)"""
+    starts = np.ones(len(rows), np.bool_)
+    starts[1:] = (rows[1:] != rows[:-1]).any(1)
+    run = np.cumsum(starts) - 1
+    return rows[starts], run, np.bincount(run, minlength=int(starts.sum()))
 
 
 def _of_starts(

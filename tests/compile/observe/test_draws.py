@@ -694,9 +694,6 @@ EAGER |= {
     "a function that NumPy calls": lambda x: (
         x + jtorch.from_numpy(np.apply_along_axis(lambda v: v * random.random(), 0, np.ones((2, 4)))[0])
     ),
-    "a list of arrays": lambda x: (
-        x + jtorch.from_numpy(np.array([np.ones(4) * random.random(), np.ones(4) * random.random()])[0])
-    ),
     "a partial in map": lambda x: x * sum(map(functools.partial(random.uniform, 1.0), [2.0])),
     "key": lambda x: x * sorted([1.0, 2.0, 3.0], key=functools.partial(random.gauss, 0.0))[0],
 }
@@ -705,6 +702,14 @@ EAGER |= {
 @pytest.mark.parametrize("name", EAGER)
 def test_what_cannot_be_drawn_before_runs_eagerly(name):
     assert_as_eager(EAGER[name], [(X,)] * 4, compiles=False)
+
+
+def test_a_list_of_arrays_that_are_multiplied_by_what_is_drawn():
+    def program(x):
+        rows = np.array([np.ones(4) * random.random(), np.ones(4) * random.random()])
+        return x + jtorch.from_numpy(rows[0])
+
+    assert_as_eager(program, [(X,)] * 4)
 
 
 def test_functions_that_are_disabled():

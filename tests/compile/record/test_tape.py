@@ -1,6 +1,7 @@
 """The tape of a recording: the gradients it starts from, graphs from outside, and what becomes of its own."""
 
 import itertools
+import warnings
 
 import pytest
 
@@ -87,7 +88,9 @@ GIVEN = {
         w, jtorch.autograd.grad(w * 3, w, grad_outputs=jtorch.stack([g, g]), is_grads_batched=True)[0]
     ),
     "inputs": lambda w, g: (w * 3).backward(g, inputs=[w]),
-    "create_graph": lambda w, g: _set_grad(w, jtorch.autograd.grad(w * w, w, g, create_graph=True)),
+    "create_graph": lambda w, g: _set_grad(
+        w, [d.detach() for d in jtorch.autograd.grad(w * w, w, g, create_graph=True)]
+    ),
     "a leaf": lambda w, g: w.backward(g),
     "a leaf, twice": _twice,
     "another dtype": lambda w, g: (w * 3).double().backward(g.double()),
@@ -562,3 +565,41 @@ def test_one_of_several_results_gives_a_gradient_where_the_tape_leads(name):
                 f(x)[k].sum().backward()
                 seen.append((k, None if x.grad is None else x.grad.tolist()))
         assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]
+
+
+def test_a_gradient_with_a_graph_of_its_own_is_eager_modes():
+    def run(wrap):
+        w = nn.Parameter(jtorch.tensor([2.0]))
+
+        @wrap
+        def f(x):
+            (w**3 * x).sum().backward(create_graph=True)
+
+        f(jtorch.ones(1))
+        (second,) = jtorch.autograd.grad(w.grad.sum(), w)
+        return w.grad.item(), w.grad.requires_grad, second.item()
+
+    with pytest.warns(jtorch.errors.EagerWarning, match="has a graph of its own"):
+        assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f) == (12.0, True, 12.0)
+
+
+def test_gradients_that_fit_their_tensor_no_more_are_eager_modes():
+    def run(wrap):
+        w = nn.Parameter(jtorch.ones(2))
+
+        @wrap
+        def f(x):
+            (w * x).sum().backward()
+            return w.grad.clone()
+
+        told = [f(jtorch.ones(2)).tolist()]
+        for new in (jtorch.ones(1), jtorch.ones(2).double(), jtorch.ones(2)):  # the gradient stays as it is
+            w.data = new
+            told.append((f(jtorch.ones(2)).tolist(), w.grad.dtype))
+        w.grad = jtorch.ones(2, requires_grad=True)
+        told.append(f(jtorch.ones(2)).requires_grad)
+        return told
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
