@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def see_indices(stop: Stop, key: Any, *others: Any) -> None:
 def item_of(container: Any, key: Any) -> Any:
     if isinstance(container, dict):
         return dict.get(container, key, MISSING)
-    if isinstance(container, (list, bytearray)) and hasattr(type(key), "__index__"):
+    if isinstance(container, (list, bytearray, deque)) and hasattr(type(key), "__index__"):
         return container[key] if -len(container) <= key < len(container) else MISSING
     return MISSING
 

@@ -117,12 +117,20 @@ def varying(plans: Iterable[Any]) -> list[Place]:
         found |= {each.place.identity: each.place for each in capture.opened}
         changed = [read for read in capture.plain if not read.holds()]
         written = {place.identity for place in capture.written}
-        inside = {id(r.container) for r in changed if isinstance(r, (ContentsRead, LengthRead, ItemRead))}
+        inside = {id(r.container) for r in changed if _shows_change(r)}
         for read in capture.plain if changed else ():
             place = _place_of(read)
             if place is not None and _varies(read, place.find(), inside, place.identity in written):
                 found[place.identity] = place
     return [place for identity, place in found.items() if identity not in closed]
+
+
+def _shows_change(read: Read) -> bool:
+    """Whether the container of a read that holds no more may be opened whole: not a deque of which one entry
+    was read, as the latest of a buffer is, which is a place of its own."""
+    return isinstance(read, (ContentsRead, LengthRead)) or (
+        isinstance(read, ItemRead) and type(read.container) is not deque
+    )
 
 
 def _place_of(read: Read) -> Place | None:
@@ -136,6 +144,8 @@ def _place_of(read: Read) -> Place | None:
         if "params" in read.container:  # an optimizer's group, whose rates are read at each call anyway
             return None
         return Place(read.container, read.key, of_module=not read.guarded)
+    if type(read) is ItemRead and type(read.container) is deque and type(read.key) is int:
+        return Place(read.container, read.key)
     return None
 
 

@@ -87,7 +87,7 @@ class CompiledFunctionBackward(Node):
 
     def _saved_of(self, cell: Any) -> tuple[Any, str]:
         k = next(k for k in range(0, len(self.versions), 2) if self.versions[k] is cell) // 2
-        return self.owner.watched[k], self.name()
+        return self.owner.watched[k], ""
 
 
 class InnerResult(Node):

@@ -6,6 +6,7 @@ import collections
 import json
 import math
 import types
+import warnings
 
 import numpy as np
 
@@ -319,3 +320,76 @@ def test_shapes_of_arrays_and_slots():
         state.rewards = [0.5 * k, 1.0]
         array.resize((3, 2) if k % 2 else (2, 3), refcheck=False)
         assert compiled(jtorch.ones(1)).item() == 0.5 * k + 1.0 + array.shape[1]
+
+
+def test_the_latest_of_a_buffer_that_fills_is_one_plan():
+    """As ACER's update on the rollout that was just put there."""
+
+    def run(wrap):
+        memory = types.SimpleNamespace(buffer=collections.deque(maxlen=5))
+
+        def latest():
+            return memory.buffer[-1]
+
+        def step(x):
+            states, total = [], 0.0
+            for state, action, reward, done in latest():
+                states.append(state)
+                total = total + reward * (0.0 if done else 1.0) + action
+            return (jtorch.tensor(states) * x).sum() + total
+
+        step, told = wrap(step), []
+        for k in range(9):  # from the sixth on the first ones go
+            memory.buffer.append(_data(k))
+            told.append(step(jtorch.ones(2)).item())
+            told.append(step(jtorch.full((2,), 2.0)).item())
+        memory.buffer.append(7.0)
+        told.append(repr(_raised(step, jtorch.ones(2))))
+        memory.buffer.clear()
+        told.append(repr(_raised(step, jtorch.ones(2))))
+        return told, step
+
+    (found, compiled), (expected, _) = run(jtorch.compile(fullgraph=False)), run(lambda f: f)
+    assert found == expected
+    assert sum(r.outcome == "recorded" for r in compiled.retraces) <= 2
+
+
+def _raised(function, *args):
+    try:
+        return function(*args)
+    except Exception as error:
+        return type(error)
+
+
+def test_what_a_function_does_to_a_buffer_of_which_it_reads_one_entry():
+    def moved(s, x):
+        s.d.appendleft(s.d[-1] * 2.0)
+        return x * s.d[0]
+
+    def popped(s, x):
+        s.d.append(s.d[0] + 1.0)
+        return x * s.d.popleft()
+
+    def written(s, x):
+        s.d[-1] = s.d[-1] + 0.5
+        return x * s.d[-1]
+
+    def both(s, x):
+        return x * s.d[0] + s.d[-len(s.d)] + len(s.d)
+
+    for program in (moved, popped, written, both):
+
+        def run(wrap, program=program):
+            state = types.SimpleNamespace(d=collections.deque([1.0, 2.0, 3.0], 4))
+            step, told = wrap(lambda x: program(state, x)), []
+            for k in range(6):
+                if k % 2:
+                    state.d.append(k * 1.5)
+                if k == 4:
+                    state.d.rotate()
+                told.append(step(jtorch.ones(1)).item())
+            return told, list(state.d)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f), program.__name__
