@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import types
 from collections import deque
 from collections.abc import Callable
@@ -9,13 +10,15 @@ from typing import Any
 
 from jtorch.compile.observe import user_attributes
 from jtorch.compile.observe.attributes import (
+    TRUTH,
+    find,
     hashes_in_python,
     is_in_python,
     read_attribute,
     read_special,
     write_attribute,
 )
-from jtorch.compile.observe.guards import MISSING, LengthRead, MembershipRead
+from jtorch.compile.observe.guards import MISSING, LengthRead, MembershipRead, TruthRead
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.questions import has_argument, see_identity, see_search, see_tensor
@@ -25,7 +28,45 @@ from jtorch.eager.tensor import Tensor
 
 
 def _length(stop: Stop, args: list[Any]) -> None:
-    read_length(stop.observer, stop.frame, args[0])
+    """``len(args[0])``. Where each call brings how much a container holds, that is given in its place; a
+    ``__len__`` of the user's class is called as the function that it is, which may give such a number."""
+    lengths, value = stop.observer.effects.lengths, args[0]
+    if lengths and stop.callee and len(args) == 1:
+        if id(value) in lengths and not _is_changed(stop.observer, value):
+            stop.put(stop.callee, lambda _: lengths[id(value)])
+            return
+        method = find(type(value), "__len__")
+        if is_in_python(type(value), "__len__") and isinstance(method, types.FunctionType):
+            stop.put(stop.callee, method)
+    read_length(stop.observer, stop.frame, value)
+
+
+def _is_changed(observer: Observer, container: Any) -> bool:
+    """Whether the function has changed what ``container`` holds."""
+    return id(container) in observer.effects.grown or id(container) in observer.effects.changed
+
+
+class _Truth:
+    """The truth of an object by the ``__len__`` of its class, a user's, which may give a number that only a
+    replay knows: Python's own way would ask for its digits."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __bool__(self) -> bool:
+        length = type(self.value).__len__(self.value)
+        if not stands_in(length) and operator.index(length) < 0:
+            raise ValueError("__len__() should return >= 0")
+        return bool(length > 0)
+
+
+def truth_of(value: Any) -> Any:
+    """What is as true as ``value``."""
+    cls = type(value)
+    by_length = kind_of(cls) is Kind.OBJECT and find(cls, "__bool__") is MISSING
+    return _Truth(value) if by_length and is_in_python(cls, "__len__") else value
 
 
 def read_length(
@@ -40,7 +81,8 @@ def read_length(
         see_tensor(observer, frame, value, "__len__")
     elif kind is Kind.CONTAINER and id(value) in observer.outside:
         if not is_in_python(type(value), "__len__"):
-            observer.read(LengthRead, frame, value, None, len(value))
+            asked = TruthRead if methods is TRUTH else LengthRead
+            observer.read(asked, frame, value, None, len(value) > 0 if asked is TruthRead else len(value))
     elif kind is Kind.FOREIGN and id(value) in observer.outside:
         observer.contents(frame, value)
     elif kind is Kind.ARRAY and id(value) not in observer.places:  # whose shape is guarded

@@ -150,6 +150,23 @@ class Slot(Place):
             setattr(self.container, self.key, value)
 
 
+class Length(Place):
+    """How much the list, deque, dict or set ``container`` holds. While it is another number that a function
+    finds there, ``len()`` gives it: see ``Effects.lengths``."""
+
+    def label(self) -> str:
+        return f"the length of {told(self.container)}"
+
+    def get(self) -> Any:
+        return len(self.container)
+
+    def put(self, value: Any) -> None:
+        """Nothing: no container can be told."""
+
+    def snapshot(self) -> Callable[[], None]:
+        return lambda: None
+
+
 class End(Place):
     """The end of the list or deque ``container``."""
 
@@ -240,6 +257,7 @@ class Effects:
         self.plain: set[tuple[int, Any]] = set()  # places of numbers whose digits the function needs
         self.known: set[tuple[int, Any]] = set()  # places of which a read is no read from outside
         self.stood_in: dict[tuple[int, Any], Place] = {}  # those whose value each call brings as an input
+        self.lengths: dict[int, Any] = {}  # of containers, by id, that each call brings
         self.changed: dict[int, Any] = {}  # containers that are not what they were
         self.grown: dict[int, Any] = {}  # those that have more entries than before
         self.unsettled: dict[int, Any] = {}  # containers that what is put off to the end of the call changes
@@ -274,6 +292,8 @@ class Effects:
         self._undo.callback(place.snapshot())
         self.known.add(place.identity)
         self.stood_in[place.identity] = place
+        if type(place) is Length:
+            self.lengths[id(place.container)] = value
         place.put(value)
 
     def undo(self) -> None:

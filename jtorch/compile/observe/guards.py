@@ -402,6 +402,21 @@ class LengthRead(Read):
         return f"the length of a {type(self.container).__name__}"
 
 
+class TruthRead(LengthRead):
+    """Whether ``container`` holds anything."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return len(self.container) > 0
+
+    def test(self, name: Callable[[str, Any], str]) -> str:
+        return f"len({name('g', self.container)}) {'> 0' if self.value else '== 0'}"
+
+    def label(self) -> str:
+        return f"whether a {type(self.container).__name__} holds anything"
+
+
 class AttributesRead(LengthRead):
     """How many attributes an object has, whose dict this is, other than those in ``key``, which the function
     has written: beside the value of each, that there are no others."""

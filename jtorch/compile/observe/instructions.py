@@ -31,7 +31,7 @@ from jtorch.compile.observe.attributes import (
     read_special,
     write_attribute,
 )  # fmt: skip
-from jtorch.compile.observe.builtin_calls import check_iterator, read_length, read_membership
+from jtorch.compile.observe.builtin_calls import check_iterator, read_length, read_membership, truth_of
 from jtorch.compile.observe.calls import see_call
 from jtorch.compile.observe.container_items import (
     from_the_front,
@@ -433,6 +433,8 @@ def _match_class(stop: Stop) -> None:
     "POP_JUMP_IF_FALSE", "TO_BOOL", "UNARY_NOT")  # fmt: skip
 def _truth(stop: Stop) -> None:
     read_length(stop.observer, stop.frame, stop.peek(1), TRUTH)
+    if stop.observer.effects.lengths and not stop.place.opname.startswith("JUMP"):  # which leave the value
+        stop.put(1, truth_of(stop.peek(1)))
 
 
 _NAMES = {

@@ -127,7 +127,7 @@ _READS = (
     "'a' = 1", "'b' = a list", "'given' = a function", "'held' = 5", "'len' = nothing",
     "'shift' = nothing", "'shift' of Derived = a function", "'shift' of Base = a function", "'size' = 3",
     "'super' = nothing", "the entries of a dict = a tuple", *6 * ["the entries of a list = a tuple"],
-    "the length of a list = 0",
+    "whether a list holds anything = False",
 )  # fmt: skip
 _UNSEEN = "'__class__' = the class Derived"  # on 3.11, where super() looks into the cell by itself
 

@@ -41,6 +41,7 @@ from jtorch.compile.observe.guards import (
     MembersRead,
     OwnRead,
     Read,
+    TruthRead,
     contents,
     instance_facts,
     same,
@@ -81,7 +82,7 @@ _STILL = (  # classes of objects that do not change, or only by what is seen
     contextvars.ContextVar, contextvars.Context, contextvars.Token, operator.itemgetter, operator.attrgetter,
     operator.methodcaller, struct.Struct, np.ufunc, type(functools.lru_cache(int)), property,
 )  # fmt: skip
-WHOLE = (ContentsRead, LengthRead)  # reads of a container that any change changes
+WHOLE = (ContentsRead, LengthRead, TruthRead)  # reads of a container that any change changes
 
 
 class Reading:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.observe.attributes import find
-from jtorch.compile.observe.effects import Cell, Place, Slot
+from jtorch.compile.observe.effects import Cell, Length, Place, Slot
 from jtorch.compile.observe.guards import (
     MISSING,
     AttributeRead,
@@ -37,6 +37,7 @@ from jtorch.eager.tensor import Tensor
 _LIMIT = 256  # leaves of one container: each that is a number is an input of its own
 _DEPTH = 4  # of containers in containers
 _CLASSES = (list, tuple, dict, deque)
+_SIZED = (list, deque, dict, set)
 _LEAVES = (bool, int, float, str, type(None), Tensor, np.ndarray)
 LEAF = "*"
 
@@ -117,23 +118,27 @@ def varying(plans: Iterable[Any]) -> list[Place]:
         found |= {each.place.identity: each.place for each in capture.opened}
         changed = [read for read in capture.plain if not read.holds()]
         written = {place.identity for place in capture.written}
-        inside = {id(r.container) for r in changed if _shows_change(r)}
+        entries = {id(r.container) for r in capture.plain if isinstance(r, (ContentsRead, ItemRead))}
+        inside = {id(r.container) for r in changed if _shows_change(r, entries)}
         for read in capture.plain if changed else ():
-            place = _place_of(read)
+            place = _place_of(read, entries)
             if place is not None and _varies(read, place.find(), inside, place.identity in written):
                 found[place.identity] = place
     return [place for identity, place in found.items() if identity not in closed]
 
 
-def _shows_change(read: Read) -> bool:
-    """Whether the container of a read that holds no more may be opened whole: not a deque of which one entry
-    was read, as the latest of a buffer is, which is a place of its own."""
-    return isinstance(read, (ContentsRead, LengthRead)) or (
+def _shows_change(read: Read, entries: set[int]) -> bool:
+    """Whether the container of a read that holds no more may be opened whole: not one of which but the length
+    was asked, nor a deque of which one entry was read, as the latest of a buffer is. These are places of
+    their own; of the others ``entries`` were read."""
+    if type(read) is LengthRead:
+        return id(read.container) in entries
+    return isinstance(read, ContentsRead) or (
         isinstance(read, ItemRead) and type(read.container) is not deque
     )
 
 
-def _place_of(read: Read) -> Place | None:
+def _place_of(read: Read, entries: set[int]) -> Place | None:
     if isinstance(read, CellRead):
         return Cell(read.container, read.key)
     if type(read) is AttributeRead:
@@ -146,6 +151,8 @@ def _place_of(read: Read) -> Place | None:
         return Place(read.container, read.key, of_module=not read.guarded)
     if type(read) is ItemRead and type(read.container) is deque and type(read.key) is int:
         return Place(read.container, read.key)
+    if type(read) is LengthRead and isinstance(read.container, _SIZED) and id(read.container) not in entries:
+        return Length(read.container, "__len__")
     return None
 
 
