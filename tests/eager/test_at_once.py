@@ -75,12 +75,13 @@ def test_clamp(monkeypatch):
     odd = [0.0, -0.0, 1.0, -1.0, float("nan"), float("inf"), float("-inf"), 0.5]
     for dtype, low, high in itertools.product((jtorch.float32, jtorch.float64, jtorch.int64), odd, odd):
         x = jtorch.tensor(odd * 5 if dtype.is_floating_point else [-3, 0, 3], dtype=dtype)
-        for given in (x, x.reshape(-1, 1).expand(-1, 3).T):
+        for given in (x, x.reshape(-1, 1).expand(-1, 3).T, x[1], x[:0]):
             ours, theirs = _both(
                 monkeypatch, arithmetic, "_within", lambda g=given, a=low, b=high: g.clamp(a, b)
             )
             _same(ours, theirs)
             assert ours.numpy().tobytes() == theirs.numpy().tobytes()  # the signs of zeros, too
+            ours.zero_()  # memory of its own, as that of any tensor
 
 
 def test_an_index_that_counts_from_the_end_or_is_out_of_range():

@@ -128,3 +128,29 @@ def test_compiled_code_cannot_step_it():
     optimizer = LBFGS([p])
     with pytest.raises(CompileError, match="compile the closure"):
         jtorch.compile(lambda: optimizer.step(lambda: (p * p).sum()))()
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("numba") is None, reason="compiling needs Numba, which is not installed"
+)
+def test_a_compiled_closure_that_clears_gradients_is_recorded_once():
+    """What LBFGS counts in its state is nothing that ``zero_grad`` reads."""
+
+    def run(wrap):
+        jtorch.manual_seed(0)
+        model = jtorch.nn.Linear(4, 1)
+        optimizer = jtorch.optim.LBFGS(model.parameters(), lr=0.8, max_iter=5)
+        x, y = jtorch.randn(32, 4), jtorch.randn(32, 1)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean() + (model.weight**4).sum()
+            loss.backward()
+            return loss
+
+        closure = wrap(closure)
+        return [optimizer.step(closure).item() for _ in range(4)], closure
+
+    (losses, compiled), (expected, _) = run(jtorch.compile), run(lambda f: f)
+    assert losses == pytest.approx(expected, rel=1e-5)
+    assert len(compiled.retraces) <= 1

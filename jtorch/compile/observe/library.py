@@ -16,6 +16,7 @@ from jtorch.compile.observe.guards import AttributeRead
 from jtorch.compile.observe.kinds import Kind, is_users, kind_of
 from jtorch.core import watch
 from jtorch.nn.module import Module
+from jtorch.optim.optimizer import Optimizer
 
 _LISTS = (list, dict, set)
 _APART = "jtorch.compile."  # compiled functions are recorded inline
@@ -58,10 +59,17 @@ def see_objects(
     """Code of jtorch's gets ``values``, maybe ``method`` of the first of them: what objects of its classes
     among them hold counts as read, where the recording does not follow that by itself."""
     for k, value in enumerate(values):
+        if isinstance(value, Optimizer) and not _clears_alone(value, "" if k else method):
+            observer.relied.use(value)
         if kind_of(type(value)) in (Kind.OURS, Kind.OBJECT) and observer.is_outside(value):
             base = next((c for c in type(value).__mro__ if str(c.__module__).startswith("jtorch.")), None)
             if base is not None and not _guards_itself(base, "" if k else method):
                 observer.deep(frame, value)
+
+
+def _clears_alone(optimizer: Optimizer, method: str) -> bool:
+    """Whether ``method`` reads nothing of the optimizer's state."""
+    return method == "zero_grad" and type(optimizer).zero_grad is Optimizer.zero_grad
 
 
 def _guards_itself(base: type, method: str) -> bool:

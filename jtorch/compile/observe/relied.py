@@ -155,6 +155,7 @@ class Relied:
             int, Any
         ] = {}  # of which a method of ``Module`` was called, or a container was read
         self.handed: dict[int, Any] = {}  # to code that may read anything
+        self.used: dict[int, Optimizer] = {}  # of which code of the library's may read the state
         self._looked_at: dict[int, Any] = {}
         self._then: list[watch.Fact] = []
 
@@ -171,6 +172,9 @@ class Relied:
     def open(self, module: Any) -> None:
         self.meet(module)
         self.opened[id(module)] = module
+
+    def use(self, optimizer: Optimizer) -> None:
+        self.used[id(optimizer)] = optimizer
 
     def meet_optimizer(self, optimizer: Any) -> None:
         containers = _containers([optimizer.param_groups, optimizer.state])
@@ -208,7 +212,8 @@ def relied_on(
         seen = _replaced(observer, module, captured, id(module) in whole)
         found += facts_of_module(module, id(module) in whole, seen)
     roots = _optimizers(observer)
-    held: list[Any] = [part for o in roots for part in (o.param_groups, o.state)]
+    held: list[Any] = [o.param_groups for o in roots]
+    held += [o.state for o in roots if id(o) in relied.used]
     held += [
         read.value for read in reads if isinstance(read.value, _TELLING)
     ]  # what an optimizer has asked the evaluator for
@@ -227,7 +232,7 @@ def untold(observer: Any) -> Iterator[Read]:
     """Reads of all that users' own dicts and lists have which they put into the state of an optimizer: those
     tell of no changes. What the function writes there itself is another thing."""
     known = observer.effects.known
-    for container in _containers(optimizer.state for optimizer in _optimizers(observer)):
+    for container in _containers(o.state for o in _optimizers(observer) if id(o) in observer.relied.used):
         if isinstance(container, _TELLING):
             continue
         yield LengthRead(container, None, len(container))

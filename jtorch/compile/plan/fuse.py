@@ -65,6 +65,8 @@ class Group:
     needs: set[Var] = field(default_factory=set)  # what they depend on, numbers seen through
     late: set[Var] = field(default_factory=set)  # of a column kernel: its sums, and what waits for them
     stacks: bool = False  # what stands below each other, and is no result
+    draws: bool = False  # random numbers
+    strided: bool = False  # reads along the last axis what does not lie side by side
 
     @property
     def sums_in_memory(self) -> bool:
@@ -149,6 +151,8 @@ class Fuser:
         if eqn.op.kind is Kind.REDUCTION:
             group.late.update(eqn.outputs)
         group.stacks = is_stack(eqn) and self.outputs.isdisjoint(eqn.outputs)
+        group.draws = eqn.op.draws
+        group.strided = group.style != Style.CALL and self._reads_apart(eqn, group)
         self.groups[group] = None
         self.group_of[eqn] = group
         made_by = self.reader.made_by
@@ -185,6 +189,7 @@ class Fuser:
         a.made |= b.made
         a.read |= b.read
         a.needs |= b.needs
+        a.draws, a.strided = a.draws or b.draws, a.strided or b.strided
         for eqn in b.eqns:
             self.group_of[eqn] = a
         del self.groups[b]
@@ -232,6 +237,17 @@ class Fuser:
             maker = self.reader.find(root)
             if at and (maker is None or is_alias(maker) or self.group_of[maker] is not group):
                 yield root, at
+
+    def _reads_apart(self, eqn: Eqn, group: Group) -> bool:
+        """Whether neighbours along the last axis are read from memory in which they are none: by steps."""
+        place, n = place_of(eqn, group.domain, group.reduced), len(group.domain)
+        if place is None or not n:
+            return False
+        for _, at in self.reader.elements(eqn, place, n):
+            *outer, inner = (c.strides[-1] for c in at) if at else (0,)
+            if any(type(step) is not int or step for step in outer) or inner not in (0, 1):
+                return True
+        return False
 
     def needed_outside(self, eqns: set[Eqn]) -> set[Var]:
         """The results of ``eqns`` that others need."""
@@ -353,6 +369,8 @@ def drawback(a: Group, b: Group, fuser: Fuser) -> str | None:
         sums = {v for e in a.eqns if e.op.kind is Kind.REDUCTION for v in e.outputs}
         if sums & fuser.outputs:  # in memory anyway: an update of it joins the other parameters' kernel
             return "the sums are results, in memory anyway"
+    if (a.draws and b.strided) or (b.draws and a.strided):
+        return "random numbers are drawn in vectors, which reading by steps makes none of"
     if a.stacks or b.stacks:
         return "what stands below each other is computed in its place, or copied there"
     if len(a.eqns) + len(b.eqns) > MAX_EQNS:

@@ -37,7 +37,7 @@ from jtorch.eager.tensor import Tensor
 _LIMIT = 256  # leaves of one container: each that is a number is an input of its own
 _DEPTH = 4  # of containers in containers
 _CLASSES = (list, tuple, dict, deque)
-_SIZED = (list, deque, dict, set)
+_SIZED, _INDEXED = (list, deque, dict, set), (list, deque)
 _LEAVES = (bool, int, float, str, type(None), Tensor, np.ndarray)
 LEAF = "*"
 
@@ -118,27 +118,25 @@ def varying(plans: Iterable[Any]) -> list[Place]:
         found |= {each.place.identity: each.place for each in capture.opened}
         changed = [read for read in capture.plain if not read.holds()]
         written = {place.identity for place in capture.written}
-        entries = {id(r.container) for r in capture.plain if isinstance(r, (ContentsRead, ItemRead))}
-        inside = {id(r.container) for r in changed if _shows_change(r, entries)}
+        whole = {id(r.container) for r in capture.plain if isinstance(r, ContentsRead)}
+        inside = {id(r.container) for r in changed if _shows_change(r, whole)}
         for read in capture.plain if changed else ():
-            place = _place_of(read, entries)
+            place = _place_of(read, whole)
             if place is not None and _varies(read, place.find(), inside, place.identity in written):
                 found[place.identity] = place
     return [place for identity, place in found.items() if identity not in closed]
 
 
-def _shows_change(read: Read, entries: set[int]) -> bool:
-    """Whether the container of a read that holds no more may be opened whole: not one of which but the length
-    was asked, nor a deque of which one entry was read, as the latest of a buffer is. These are places of
-    their own; of the others ``entries`` were read."""
-    if type(read) is LengthRead:
-        return id(read.container) in entries
-    return isinstance(read, ContentsRead) or (
-        isinstance(read, ItemRead) and type(read.container) is not deque
-    )
+def _shows_change(read: Read, whole: set[int]) -> bool:
+    """Whether the container of a read that holds no more may be opened whole: a list or deque that was read
+    as a ``whole``. Where the function asked for its length alone, or for single entries, as the latest of a
+    buffer is, these are places of their own."""
+    if type(read) is LengthRead or (isinstance(read, ItemRead) and type(read.container) in _INDEXED):
+        return id(read.container) in whole
+    return isinstance(read, (ContentsRead, ItemRead))
 
 
-def _place_of(read: Read, entries: set[int]) -> Place | None:
+def _place_of(read: Read, whole: set[int]) -> Place | None:
     if isinstance(read, CellRead):
         return Cell(read.container, read.key)
     if type(read) is AttributeRead:
@@ -149,9 +147,11 @@ def _place_of(read: Read, entries: set[int]) -> Place | None:
         if "params" in read.container:  # an optimizer's group, whose rates are read at each call anyway
             return None
         return Place(read.container, read.key, of_module=not read.guarded)
-    if type(read) is ItemRead and type(read.container) is deque and type(read.key) is int:
+    if id(read.container) in whole:
+        return None
+    if type(read) is ItemRead and type(read.container) in _INDEXED and type(read.key) is int:
         return Place(read.container, read.key)
-    if type(read) is LengthRead and isinstance(read.container, _SIZED) and id(read.container) not in entries:
+    if type(read) is LengthRead and isinstance(read.container, _SIZED):
         return Length(read.container, "__len__")
     return None
 

@@ -163,7 +163,7 @@ def _within(input: Tensor, low: Any, high: Any) -> Tensor | None:
     if not context.evaluator.reads_elements or (input._requires_grad and context.grad):
         return None
     fits = data.__class__ is np.ndarray and data.dtype in _FLOATS
-    return wrap(data.clip(low, high)) if fits else None
+    return wrap(np.asarray(data.clip(low, high))) if fits else None  # of no axes it is a number
 
 
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))

@@ -9,6 +9,7 @@ import types
 import warnings
 
 import numpy as np
+import pytest
 
 import jtorch
 from tests.each import each
@@ -322,11 +323,12 @@ def test_shapes_of_arrays_and_slots():
         assert compiled(jtorch.ones(1)).item() == 0.5 * k + 1.0 + array.shape[1]
 
 
-def test_the_latest_of_a_buffer_that_fills_is_one_plan():
+@pytest.mark.parametrize("kind", ["deque", "list"])
+def test_the_latest_of_a_buffer_that_fills_is_one_plan(kind):
     """As ACER's update on the rollout that was just put there."""
 
     def run(wrap):
-        memory = types.SimpleNamespace(buffer=collections.deque(maxlen=5))
+        memory = types.SimpleNamespace(buffer=collections.deque(maxlen=5) if kind == "deque" else [])
 
         def latest():
             return memory.buffer[-1]
