@@ -51,7 +51,7 @@ from jtorch.compile.observe.output_effects import goes_out
 from jtorch.compile.observe.questions import see_hashed, see_identity, see_search
 from jtorch.compile.observe.reading import LOCKS
 from jtorch.compile.observe.stand_ins import check_class, check_error, is_array_stand_in, is_stand_in
-from jtorch.compile.observe.stepping import HANDLERS, LEAVING, Handler, Stop
+from jtorch.compile.observe.stepping import HANDLERS, LEAVING, Handler, Instead, Stop
 from jtorch.compile.observe.texts import makes_text, see_text
 from jtorch.core.dim import is_symbolic
 from jtorch.eager.tensor import Tensor
@@ -435,6 +435,20 @@ def _truth(stop: Stop) -> None:
     read_length(stop.observer, stop.frame, stop.peek(1), TRUTH)
     if stop.observer.effects.lengths and not stop.place.opname.startswith("JUMP"):  # which leave the value
         stop.put(1, truth_of(stop.peek(1)))
+    if is_stand_in(stop.peek(1)):
+        _choose(stop, stop.peek(1))
+
+
+def _choose(stop: Stop, condition: Any) -> None:
+    """``0.0 if done else 1.0`` of a bool among many that each call draws: both numbers, of which the call
+    takes one. As a branch it would be recorded both ways, for each of them."""
+    choice, select = stop.place.choice, getattr(type(condition), "select", None)
+    if choice is None or select is None:
+        return
+    made = select(condition, choice.holds, choice.fails)
+    if made is not None:
+        stop.put(1, choice.falls_through)  # to the first number, which is exchanged behind it
+        stop.pending = Instead(made)
 
 
 _NAMES = {

@@ -36,6 +36,7 @@ class Place(NamedTuple):
     symbol: str = ""
     after: tuple[int, int] = (-1, -1)
     names: tuple[str, ...] = ()
+    choice: Choice | None = None  # that it begins
 
 
 class Table(NamedTuple):
@@ -74,6 +75,16 @@ class Stop:
         frames.put(self._top - 8 * depth, value)
 
 
+class Instead:
+    """What the frame is to find instead of the value that the instruction leaves."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __call__(self, found: Any) -> None:
+        """Nothing: see ``step``."""
+
+
 def step(observer: Any, frame: types.FrameType, offset: int, table: Table) -> None:
     """``frame`` is about to run the instruction at ``offset``."""
     place = table.places.get(offset)
@@ -83,7 +94,12 @@ def step(observer: Any, frame: types.FrameType, offset: int, table: Table) -> No
     if observer.pending:
         after, receive = observer.pending.pop(id(frame), ((-1, -1), None))
         if after[0] <= offset <= after[1]:  # no exception came instead of the value
-            receive(stop.peek(1))
+            if type(receive) is Instead:
+                stop.put(1, receive.value)
+            else:
+                receive(stop.peek(1))
+        elif type(receive) is Instead:  # the condition's truth was taken, and is jumped by
+            observer.pending[id(frame)] = after, receive
     if place.handler is None:
         return
     try:
@@ -97,7 +113,9 @@ def step(observer: Any, frame: types.FrameType, offset: int, table: Table) -> No
             "Do it outside.",
         ) from error
     if stop.pending is not None:
-        observer.pending[id(frame)] = (place.after, stop.pending)
+        of_choice = type(stop.pending) is Instead and place.choice is not None
+        after = (place.choice.after,) * 2 if of_choice else place.after  # type: ignore[union-attr]
+        observer.pending[id(frame)] = (after, stop.pending)
 
 
 def table_of(code: types.CodeType) -> Table:
@@ -123,13 +141,55 @@ def _places(code: types.CodeType) -> dict[int, Place]:
         after = _after(instructions, k) if it.opname in LEAVING else (-1, -1)
         before = instructions[k - 1] if k else it
         names = code.co_consts[before.arg or 0] if before.opname == "KW_NAMES" else ()
-        place = Place(handler, here, it.opname, it.arg or 0, it.argval, it.argrepr, after, names)
+        choice = choice_at(instructions, k)
+        place = Place(handler, here, it.opname, it.arg or 0, it.argval, it.argrepr, after, names, choice)
         for offset in {start, it.offset} if frames.STOPS_AT_PREFIX else {it.offset}:
             places[offset] = place
-        for offset in after:
+        for offset in (*after, *((choice.after,) if choice is not None else ())):
             if offset in depth:
                 places.setdefault(offset, Place(None, depth[offset]))
     return places
+
+
+class Choice(NamedTuple):
+    """``a if condition else b`` of constants, whose condition is about to be asked: what is loaded where it
+    ``holds`` and where not, whether the code goes straight on with the first, and the offset behind that."""
+
+    holds: Any
+    fails: Any
+    falls_through: bool
+    after: int
+
+
+def choice_at(instructions: list[dis.Instruction], k: int) -> Choice | None:
+    """The one that instruction ``k`` begins, if it does."""
+    if instructions[k].opname == "TO_BOOL":
+        k += 1
+    jump = instructions[k]
+    if not jump.opname.startswith("POP_JUMP") or not jump.opname.endswith(("_IF_FALSE", "_IF_TRUE")):
+        return None
+    place = {it.offset: n for n, it in enumerate(instructions)}
+    first, other = _skipped(instructions, k + 1), place.get(jump.argval, len(instructions))
+    other = _skipped(instructions, other)
+    if max(first + 1, other + 1) >= len(instructions):
+        return None
+    one, two, end = instructions[first], instructions[other], instructions[first + 1]
+    loads = one.opname in _CONSTANTS and two.opname in _CONSTANTS and end.opname == "JUMP_FORWARD"
+    if not loads or end.argval != instructions[other + 1].offset:
+        return None
+    falls_through = jump.opname.endswith("_IF_FALSE")  # where the condition holds
+    holds, fails = (one, two) if falls_through else (two, one)
+    return Choice(holds.argval, fails.argval, falls_through, end.offset)
+
+
+def _skipped(instructions: list[dis.Instruction], k: int) -> int:
+    """The first instruction from ``k`` on that does something."""
+    while k < len(instructions) and instructions[k].opname in ("NOT_TAKEN", "NOP", "EXTENDED_ARG"):
+        k += 1
+    return k
+
+
+_CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
 
 
 def _after(instructions: list[dis.Instruction], k: int) -> tuple[int, int]:

@@ -93,7 +93,7 @@ class Drawn:
     def _may_be_argument(self, leaf: Any, known: set[int]) -> bool:
         if leaf.__class__ is int:
             return abs(leaf) <= LARGEST
-        if leaf.__class__ is float:
+        if leaf.__class__ is float or leaf.__class__ is bool:
             return True
         is_plain = type(leaf) is np.ndarray or (type(leaf) is Tensor and not has_company(leaf))
         array = leaf._data if isinstance(leaf, Tensor) else leaf

@@ -258,8 +258,11 @@ class LeafPlace:
         return f"arg{self.argument}"
 
 
+_DTYPES = {float: _F64, int: _I64, bool: np.dtype(np.bool_)}
+
+
 class NumberInput(Input):
-    """A Python number that is read at each call, an int64 or a float64: one outside that the function
+    """A Python number that is read at each call, an int64, a float64 or a bool: one outside that the function
     replaces, or a leaf of a container outside, see ``opened``."""
 
     written = True
@@ -269,7 +272,7 @@ class NumberInput(Input):
         self.argument = place.argument if isinstance(place, LeafPlace) else None
         self.kind = type(value)
         self.recorded = value
-        self.var = Var(Type(_F64 if self.kind is float else _I64, ()), str(place.key))
+        self.var = Var(Type(_DTYPES[self.kind], ()), str(place.key))
 
     def value(self, leaves: Sequence[Any]) -> Any:
         return self.place.get() if self.argument is None else leaves[self.argument]

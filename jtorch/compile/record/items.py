@@ -131,6 +131,22 @@ class Item(Scalar):
         if not self.decides or any(isinstance(p, LeafPlace) and not p.decides for p in self.places):
             raise self.refuse("a comparison")
 
+    def select(self, holds: Any, fails: Any) -> Any:
+        """``holds if self else fails`` of two floats, or two integers, as one number. None where that is a
+        branch, as it may be of one among few."""
+        many = not self.decides or any(isinstance(p, LeafPlace) and not p.decides for p in self.places)
+        alike = type(holds) is type(fails) and type(holds) in (int, float)
+        if self.var.dtype != _BOOL or not many or not alike:
+            return None
+        made = self.tracer.record(BY_NAME["where"], self.sym, float(holds), float(fails))
+        if type(holds) is float:
+            return Item(self.tracer, self.tracer.read(made), places=self.places)
+        bound = max(abs(holds), abs(fails))
+        if bound > _EXACT:
+            return None
+        made = self.tracer.record(_CAST, made, dtype=_INT)
+        return Item(self.tracer, self.tracer.read(made), bound, self.places)
+
     def __bool__(self) -> bool:
         self._check_decides()
         return self.tracer.branches.decide(self.sym)

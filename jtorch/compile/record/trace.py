@@ -362,8 +362,8 @@ class Tracer(Memory):
         return self._counted(NumberInput(place, value))
 
     def leaf(self, argument: int, value: int, decides: bool) -> Item:
-        """An integer that comes with each call: of one that is compared the value counts, unless it
-        ``decides``."""
+        """An integer or a bool that comes with each call: of one that is compared the value counts, unless
+        it ``decides``."""
         return self._counted(NumberInput(LeafPlace(argument, decides), value))
 
     def _counted(self, entry: NumberInput) -> Item:

@@ -108,6 +108,8 @@ class Guarded:
             self.miss_unless(About.VALUE, f"a{k}.__class__ is float")
             if k in self.plan.capture.exact:
                 self._exact_guard(k, leaf)
+        elif k in self.plan.capture.counted and leaf.__class__ is bool:
+            self.miss_unless(About.NUMBER, f"a{k}.__class__ is bool")
         elif k in self.plan.capture.counted:
             self.miss_unless(About.NUMBER, f"a{k}.__class__ is int and {-LARGEST} <= a{k} <= {LARGEST}")
         elif self.sizing is not None and k in self.sizing.texts:

@@ -914,3 +914,64 @@ def test_a_generator_that_gets_another_state():
     finally:
         np.random.set_bit_generator(before)
     np.testing.assert_allclose(*found, rtol=1e-6)
+
+
+def _replay(flag, mask, n=4):
+    """As minimalRL's buffers: a flag with each transition, of which ``mask`` makes a number."""
+    rng = np.random.default_rng(0)
+    rows = [(rng.standard_normal(3).astype("f"), k % 3, float(k), flag(k)) for k in range(40)]
+    buffer = deque(rows, maxlen=50)
+
+    def program(x):
+        states, actions, rewards, masks = [], [], [], []
+        for state, action, reward, done in random.sample(buffer, n):
+            states.append(state)
+            actions.append([action])
+            rewards.append(reward)
+            masks.append(mask(done))
+        return (
+            (jtorch.tensor(states) * x).sum(1), jtorch.tensor(actions), jtorch.tensor(rewards),
+            jtorch.tensor(masks),
+        )  # fmt: skip
+
+    return program
+
+
+MASKS = {
+    "floats": lambda done: 0.0 if done else 1.0, "integers": lambda done: 0 if done else 1,
+    "turned round": lambda done: 1.0 if not done else 0.0, "in a list": lambda done: [0.0 if done else 1.0],
+    "computed with": lambda done: (0.5 if done else -2.0) * 3 + 1, "itself": lambda done: done,
+    "by hand": lambda done: 1 - done, "in an expression": lambda done: 2 * (3 if done else 5) - 1,
+    "zeros of both signs": lambda done: -0.0 if done else 0.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_number_that_a_drawn_flag_chooses_is_no_branch(name):
+    compiled = assert_as_eager(_replay(lambda k: k % 3 == 0, MASKS[name]), [(jtorch.ones(3),)] * 9)
+    assert not compiled.retraces
+
+
+EAGER_MASKS = {
+    "texts": lambda done: len("done" if done else "go"), "both kinds": lambda done: 0 if done else 1.0,
+    "a branch": lambda done: _branch(done), "a size": lambda done: len([0.5] * (2 if done else 1)),
+    "and": lambda done: (done and 3.0) or 2.0, "nested": lambda done: 1.0 if done else (2.0 if done else 3.0),
+}  # fmt: skip
+
+
+def _branch(done):
+    if done:
+        return 5.0
+    return 7.0
+
+
+@pytest.mark.parametrize("name", EAGER_MASKS)
+def test_what_else_a_drawn_flag_decides_is_eager_modes(name):
+    program = _replay(lambda k: k % 3 == 0, EAGER_MASKS[name])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        random.seed(1)
+        expected = [plain(program(jtorch.ones(3))) for _ in range(6)]
+        random.seed(1)
+        compiled = jtorch.compile(program, fullgraph=False)
+        assert [plain(compiled(jtorch.ones(3))) for _ in range(6)] == expected
