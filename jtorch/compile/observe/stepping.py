@@ -153,7 +153,8 @@ def _places(code: types.CodeType) -> dict[int, Place]:
 
 class Choice(NamedTuple):
     """``a if condition else b`` of constants, whose condition is about to be asked: what is loaded where it
-    ``holds`` and where not, whether the code goes straight on with the first, and the offset behind that."""
+    ``holds`` and where not, whether the code goes straight on with the first, and the offset behind that.
+    (Not where both are returned by one instruction, RETURN_CONST.)"""
 
     holds: Any
     fails: Any
@@ -174,12 +175,28 @@ def choice_at(instructions: list[dis.Instruction], k: int) -> Choice | None:
     if max(first + 1, other + 1) >= len(instructions):
         return None
     one, two, end = instructions[first], instructions[other], instructions[first + 1]
-    loads = one.opname in _CONSTANTS and two.opname in _CONSTANTS and end.opname == "JUMP_FORWARD"
-    if not loads or end.argval != instructions[other + 1].offset:
+    loads = one.opname in _CONSTANTS and two.opname in _CONSTANTS
+    if not loads or not _go_on_alike(instructions, first + 1, other + 1):
         return None
     falls_through = jump.opname.endswith("_IF_FALSE")  # where the condition holds
     holds, fails = (one, two) if falls_through else (two, one)
     return Choice(holds.argval, fails.argval, falls_through, end.offset)
+
+
+def _go_on_alike(instructions: list[dis.Instruction], a: int, b: int) -> bool:
+    """Whether the code from ``a`` on does what it does from ``b`` on: it leads there, or is a copy, as newer
+    compilers make of what is short and leaves the function."""
+    for one, other in zip(instructions[a : a + _SHORT], instructions[b:], strict=False):
+        if one.opname == "JUMP_FORWARD" and one.argval == other.offset:
+            return True
+        if (one.opname, one.argval) != (other.opname, other.argval):
+            return False
+        if one.opname in ("RETURN_VALUE", "RERAISE", "JUMP_BACKWARD"):
+            return True
+    return False
+
+
+_SHORT = 64  # instructions that are compared
 
 
 def _skipped(instructions: list[dis.Instruction], k: int) -> int:

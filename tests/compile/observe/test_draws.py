@@ -928,6 +928,8 @@ def _replay(flag, mask, n=4):
             states.append(state)
             actions.append([action])
             rewards.append(reward)
+            number = 0.0 if done else 1.0
+            rewards[-1] = reward * number
             masks.append(mask(done))
         return (
             (jtorch.tensor(states) * x).sum(1), jtorch.tensor(actions), jtorch.tensor(rewards),
@@ -938,11 +940,12 @@ def _replay(flag, mask, n=4):
 
 
 MASKS = {
-    "floats": lambda done: 0.0 if done else 1.0, "integers": lambda done: 0 if done else 1,
-    "turned round": lambda done: 1.0 if not done else 0.0, "in a list": lambda done: [0.0 if done else 1.0],
+    "floats": lambda done: +(0.0 if done else 1.0), "integers": lambda done: +(0 if done else 1),
+    "turned round": lambda done: +(1.0 if not done else 0.0),
+    "in a list": lambda done: [0.0 if done else 1.0],
     "computed with": lambda done: (0.5 if done else -2.0) * 3 + 1, "itself": lambda done: done,
     "by hand": lambda done: 1 - done, "in an expression": lambda done: 2 * (3 if done else 5) - 1,
-    "zeros of both signs": lambda done: -0.0 if done else 0.0,
+    "zeros of both signs": lambda done: [-0.0 if done else 0.0],
 }  # fmt: skip
 
 
@@ -953,7 +956,8 @@ def test_a_number_that_a_drawn_flag_chooses_is_no_branch(name):
 
 
 EAGER_MASKS = {
-    "texts": lambda done: len("done" if done else "go"), "both kinds": lambda done: 0 if done else 1.0,
+    "texts": lambda done: len("done" if done else "go"), "both kinds": lambda done: +(0 if done else 1.0),
+    "returned at once": lambda done: 0.0 if done else 1.0,
     "a branch": lambda done: _branch(done), "a size": lambda done: len([0.5] * (2 if done else 1)),
     "and": lambda done: (done and 3.0) or 2.0, "nested": lambda done: 1.0 if done else (2.0 if done else 3.0),
 }  # fmt: skip
