@@ -47,6 +47,8 @@ STOPS_AT_PREFIX = sys.version_info < (3, 12)
 _INNER = 24  # of the interpreter's frame in a frame object, in all of them
 _TAG = 3  # from 3.14 on the low bits tell whether a reference is counted; 3 is a number, no reference
 
+_UNCOUNTED = 1 if sys.version_info >= (3, 14) else 0  # the tag of True, False and None
+
 _word = ctypes.c_size_t.from_address
 _object = ctypes.py_object.from_address
 _box = ctypes.py_object.from_buffer
@@ -81,8 +83,11 @@ def put(address: int, value: Any) -> None:
     """Have a word of a frame refer to ``value`` instead of what it refers to, of which it holds a reference
     unless a tag says that it does not."""
     old = _word(address).value
-    _count(id(value))
-    _word(address).value = id(value)
+    if _UNCOUNTED and (value is True or value is False or value is None):  # jumps compare with these words
+        _word(address).value = id(value) | _UNCOUNTED
+    else:
+        _count(id(value))
+        _word(address).value = id(value)
     if not old & _TAG:
         _discount(old)
 

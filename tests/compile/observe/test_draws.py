@@ -939,9 +939,23 @@ def _replay(flag, mask, n=4):
     return program
 
 
+def _floats(done):
+    number = 0.0 if done else 1.0
+    return number  # noqa: RET504 - a constant that is returned at once is another instruction
+
+
+def _integers(done):
+    number = 0 if done else 1
+    return number  # noqa: RET504
+
+
+def _turned_round(done):
+    number = 1.0 if not done else 0.0
+    return number  # noqa: RET504
+
+
 MASKS = {
-    "floats": lambda done: +(0.0 if done else 1.0), "integers": lambda done: +(0 if done else 1),
-    "turned round": lambda done: +(1.0 if not done else 0.0),
+    "floats": _floats, "integers": _integers, "turned round": _turned_round,
     "in a list": lambda done: [0.0 if done else 1.0],
     "computed with": lambda done: (0.5 if done else -2.0) * 3 + 1, "itself": lambda done: done,
     "by hand": lambda done: 1 - done, "in an expression": lambda done: 2 * (3 if done else 5) - 1,
