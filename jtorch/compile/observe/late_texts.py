@@ -32,7 +32,15 @@ from jtorch.eager.tensor import Size, Tensor
 _MARKER = re.compile("\ue0f0([0-9]+)\ue0f1")  # of a private use, which no text of a user's holds
 _numbers = itertools.count()
 
-_LOADING = ("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_SMALL_INT")
+_LOADING = (
+    "LOAD_CONST",
+    "LOAD_FAST",
+    "LOAD_GLOBAL",
+    "LOAD_NAME",
+    "LOAD_DEREF",
+    "LOAD_SMALL_INT",
+    "LOAD_COMMON_CONSTANT",
+)
 _USED: dict[str, int] = {  # how many values of the stack an instruction uses
     "FORMAT_SIMPLE": 1, "FORMAT_WITH_SPEC": 2, "CONVERT_VALUE": 1, "LOAD_ATTR": 1, "LOAD_METHOD": 1,
     "BINARY_OP": 2, "BINARY_SUBSCR": 2, "BINARY_SLICE": 3, "COMPARE_OP": 2, "PUSH_NULL": 0, "KW_NAMES": 0,

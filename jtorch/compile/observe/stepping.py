@@ -206,7 +206,7 @@ def _skipped(instructions: list[dis.Instruction], k: int) -> int:
     return k
 
 
-_CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")
+_CONSTANTS = ("LOAD_CONST", "LOAD_SMALL_INT")  # of numbers
 
 
 def _after(instructions: list[dis.Instruction], k: int) -> tuple[int, int]:

@@ -247,7 +247,7 @@ class NumpyArray(StandIn):
 
     def _computed(self, name: str, *values: Any) -> Any:
         """An op in the dtype that NumPy computes in."""
-        target = np.result_type(*map(_kind_of, values))
+        target = _target_of(*values)
         if name in _TO_FLOAT and target.kind != "f":
             target = np.dtype(np.float64)
         small = name in _IN_FLOATS and any(getattr(v, "dtype", target) not in DTYPES for v in values)
@@ -344,7 +344,8 @@ class NumpyArray(StandIn):
 def beside(scalar: Scalar, name: str, other: Any, reflected: bool) -> NumpyArray:
     """The op ``name`` of a Python number that only a replay knows and one of NumPy's, or an array, in this
     order unless ``reflected``: NumPy's arithmetic, which gives one of its own numbers, and divides by 0."""
-    if other.dtype not in DTYPES or name not in _ARITHMETIC:
+    is_known = other.dtype in DTYPES or other.dtype.kind in "biu"
+    if not is_known or name not in _ARITHMETIC or _target_of(other, scalar) not in DTYPES:
         raise scalar.refuse(f"'{name}' with a NumPy {type(other).__name__} of {other.dtype}")
     is_number = isinstance(other, np.generic)
     memory = scalar.tracer.new(np.asarray(other)) if is_number else scalar.tracer.lift(other)
@@ -352,6 +353,11 @@ def beside(scalar: Scalar, name: str, other: Any, reflected: bool) -> NumpyArray
         return NumpyArray(memory, is_number=is_number)._of_two(name, scalar, not reflected)
     except CompileError:
         raise scalar.refuse(f"'{name}' with a NumPy {type(other).__name__}") from None
+
+
+def _target_of(*values: Any) -> np.dtype:
+    """The dtype in which NumPy computes with such operands."""
+    return np.result_type(*map(_kind_of, values))
 
 
 def _is_basic(part: Any) -> bool:
