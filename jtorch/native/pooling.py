@@ -92,10 +92,10 @@ LOWEST, ZERO = np.{name}(-np.inf), np.{name}(0)
 
 def {entry}(values, position, images, planes, h, w, oh, ow):
     for p in range(planes):
-        for i in range(oh):
+        for i in range({rows}):
             at = (p * oh + i) * ow
             top = i * {stride[0]} - {padding[0]}
-            for j in range(ow):
+            for j in range({columns}):
                 left = j * {stride[1]} - {padding[1]}
 """
 
@@ -120,8 +120,9 @@ _BACK = """\
 
 # a border takes nothing, nor does a position that a hook made up
 _PUT = """\
-                if 0 <= y < h and 0 <= x < w:
-                    images[(p * h + y) * w + x] += values[at + j]
+                if y >= 0 and y < h and x >= 0 and x < w:
+                    here = (p * h + y) * w + x
+                    images[here] = images[here] + values[at + j]
 """
 
 _READ = """\
@@ -158,12 +159,15 @@ def _max_unpool_source(dtype: str, window: Window) -> str:
         positions = enumerate(itertools.product(*map(range, window.kernel)))
         put = "".join(_WRITE.format(k=k, y=a, x=b) for k, (a, b) in positions)
         return _head("max_unpool", dtype, window) + _READ + put + "    return 0\n"
-    return _head("max_unpool", dtype, window) + _BACK.format(**window._asdict()) + _PUT + "    return 0\n"
+    # the last windows first: what meets at an element is added up as the composite does, by position
+    head = _head("max_unpool", dtype, window, "oh - 1, -1, -1", "ow - 1, -1, -1")
+    return head + _BACK.format(**window._asdict()) + _PUT + "    return 0\n"
 
 
-def _head(entry: str, dtype: str, window: Window) -> str:
+def _head(entry: str, dtype: str, window: Window, rows: str = "oh", columns: str = "ow") -> str:
     name = {"f32": "float32", "f64": "float64"}[dtype]
-    return _HEAD.format(entry=entry, dtype=dtype, name=name, **window._asdict())
+    facts = window._asdict()
+    return _HEAD.format(entry=entry, dtype=dtype, name=name, rows=rows, columns=columns, **facts)
 
 
 def _element(y: str, x: str, inside: bool) -> str:

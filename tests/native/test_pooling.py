@@ -30,7 +30,8 @@ def _images(kind, dtype):
 def _pooled(x, **geometry):
     t = jtorch.tensor(x, requires_grad=True)
     out, index = F.max_pool2d(t, return_indices=True, **geometry)
-    out.backward(jtorch.arange(out.numel(), dtype=t.dtype).reshape(out.shape))
+    # numbers whose sums are rounded: their order counts
+    out.backward((jtorch.arange(out.numel(), dtype=t.dtype) / 7).sin().reshape(out.shape))
     return out.detach().numpy(), index.numpy(), t.grad.numpy()
 
 
