@@ -106,6 +106,12 @@ def is_raised(error: BaseException) -> bool:
     return instruction_of(error)[1] in ("RAISE_VARARGS", "RERAISE")
 
 
+def is_raised_by_user(error: BaseException) -> bool:
+    """Whether a ``raise`` in the user's code made ``error``."""
+    frame, _ = instruction_of(error)
+    return frame is not None and is_users(frame.f_code.co_filename) and is_raised(error)
+
+
 def line_of(error: BaseException) -> Source:
     """The innermost line of the user's that ``error`` passed; where it passed none, the one that runs now."""
     found = user_source()

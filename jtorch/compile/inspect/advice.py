@@ -28,6 +28,10 @@ _ON_DIGITS = (
     "its digits are needed at {0}, so each is recorded: a number that only meets tensors and arithmetic, or "
     "is a size or an index, may change freely"
 )
+ON_NUMPY = (
+    "a number of NumPy's is read at each call where it is computed with; of this one more is asked (digits, "
+    "a text, an index), so each is recorded"
+)
 _ONE_OF_TWO = "its value decides what is recorded: each is a program of its own, recorded once"
 _PASS = "from here on it is read at each call, as a float argument is from the first one on"
 OF_FORMS = "each length is another program, recorded once: pad to a fixed one, or keep it in a tensor"
@@ -111,7 +115,7 @@ def on_new_integer(needed_at: str) -> str:
 
 def _is_float(text: str) -> bool:
     try:
-        float(text)
+        float(re.sub(r"^np\.(float|int)\d+\((.*)\)$", r"\2", text))
     except ValueError:
         return False
     return True

@@ -13,6 +13,7 @@ from typing import Any
 from jtorch.compile.inspect.naming import Named, labels_of, named_by
 from jtorch.compile.observe.guards import in_words
 from jtorch.compile.observe.values import counts_by_text, counts_by_value
+from jtorch.compile.record.arrays import LentNumber
 from jtorch.compile.record.tree import Shared
 from jtorch.core.op import Context
 from jtorch.eager.tensor import Tensor
@@ -77,7 +78,11 @@ def _leaf_facts(label: str, leaf: Any) -> Iterator[tuple[str, str]]:
             yield f"id({label})", str(id(leaf))
         return
     data = leaf._data
-    yield f"type({label})", type(leaf).__name__
+    if type(leaf) is LentNumber:
+        yield f"type({label})", type(leaf.lent).__name__
+        yield label, repr(leaf.lent)
+    else:
+        yield f"type({label})", type(leaf).__name__
     yield f"{label}.dtype", str(data.dtype)
     yield f"{label}.shape", str(tuple(data.shape))
     yield f"{label}.stride()", str(tuple(s // data.itemsize for s in data.strides))
@@ -136,7 +141,12 @@ def differences(before: Facts, now: Facts) -> list[tuple[str, str, str]]:
 def _is_weak(change: tuple[str, str, str]) -> bool:
     """A cause only where there is no other: the first step makes gradients and state where none were."""
     name, before, now = change
-    return name.endswith(".grad") or "absent" in (before, now)
+    return name.endswith(".grad") or is_of_numpy(before) or "absent" in (before, now)
+
+
+def is_of_numpy(value: str) -> bool:
+    """Whether it is a number of NumPy's, which mostly is read at each call."""
+    return value.startswith("np.")
 
 
 def _is_of_a_new_tensor(change: tuple[str, str, str]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jtorch.compile.record.arrays import given, lend_all
+from jtorch.compile.record.arrays import LentNumber, given, lend_all
 from jtorch.compile.record.drawn import looking
 from jtorch.compile.run.lines import Guard, Return, Ways, function_of, guards_of, until
 from jtorch.eager.tensor import Tensor
@@ -70,7 +70,10 @@ class LastCall:
     def __init__(self, plan: Any, leaves: list[Any], structure: Any) -> None:
         self.plan = plan
         self.structure = structure
-        self._leaves = [weakref.ref(given(a)) if isinstance(a, Tensor) else a for a in leaves]
+        self._leaves = [
+            weakref.ref(given(a)) if isinstance(a, Tensor) and type(a) is not LentNumber else given(a)
+            for a in leaves
+        ]
 
     def leaves(self) -> list[Any] | None:
         """The arguments; None where one is no more."""

@@ -20,12 +20,13 @@ from jtorch.compile.inspect.advice import (
     IN_TENSORS,
     NOT_USED,
     OF_FORMS,
+    ON_NUMPY,
     advice_on,
     on_new_integer,
     on_new_size,
     same_rank,
 )
-from jtorch.compile.inspect.facts import Facts, differences
+from jtorch.compile.inspect.facts import Facts, differences, is_of_numpy
 from jtorch.compile.inspect.fitting import failing_guard
 from jtorch.compile.inspect.size_changes import size_change
 from jtorch.compile.observe.fact_guards import ArrayRead
@@ -232,6 +233,9 @@ def changes_of(plan: Any, facts: Facts, sized: set[str] | frozenset[str] = froze
     facts = _with_replaced(plan, facts)
     changed = [Change(*d, advice_on(*d, d[0] in sized)) for d in differences(plan.facts, facts)]
     changed += [*_plain_changes(plan), *_opened_changes(plan)]
+    changed = [c for c in changed if c.what not in facts or not is_of_numpy(c.before)] or [
+        c._replace(advice=ON_NUMPY) for c in changed
+    ]
     return changed or [Change(what, "", "", NOT_USED) for what in plan.told()]
 
 

@@ -181,3 +181,14 @@ def _check_unchanged(
         )
     if not isinstance(value, PLAIN) and not issubclass(type(value), Scalar):
         observer.refilled = True  # then it is one from outside
+
+
+def is_kept(stop: Stop) -> bool:
+    """Whether a function that ``functools`` caches runs, whose result eager mode keeps."""
+    kept = [getattr(cache.__wrapped__, "__code__", None) for cache, _ in stop.observer.caches.values()]
+    frame: types.FrameType | None = stop.frame if kept else None
+    while frame is not None:
+        if frame.f_code in kept:
+            return True
+        frame = frame.f_back
+    return False

@@ -54,7 +54,7 @@ from jtorch.compile.observe.questions import see_hashed, see_search, see_tensor
 from jtorch.compile.observe.reading import LOCKS, source_of
 from jtorch.compile.observe.stand_ins import stands_in
 from jtorch.compile.observe.stepping import Stop
-from jtorch.compile.observe.volatile import check_volatile
+from jtorch.compile.observe.volatile import check_volatile, see_clock
 from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import Exact
 from jtorch.core.generator import Generator, default_generator
@@ -137,7 +137,7 @@ def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = 
         see_cached(stop, callee, args, names)
         return
     if not _is_watched(callee):
-        if see_draw(stop, callee, args, names):
+        if see_draw(stop, callee, args, names) or see_clock(stop, callee, args):
             return
         check_volatile(observer, stop.frame, callee, args)
         if getattr(callee, "__name__", "") == "__hash__":

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.compile.observe.cached import is_kept
 from jtorch.compile.observe.guards import MISSING
 from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.stand_ins import is_stand_in
@@ -199,7 +200,7 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
     if isinstance(callee, types.BuiltinMethodType):
         args = [callee.__self__, *args]
     name, generator = getattr(callee, "__name__", ""), args[0] if args else None
-    if name not in _METHODS.get(type(generator), ()) or _is_kept(stop):
+    if name not in _METHODS.get(type(generator), ()) or is_kept(stop):
         return False
     is_bound = isinstance(callee, types.BuiltinMethodType)
     call = callee if is_bound else functools.partial(callee, generator)
@@ -222,17 +223,6 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
         return False
     stop.put(stop.callee, lambda *args, **named: drawn)
     return True
-
-
-def _is_kept(stop: Stop) -> bool:
-    """Whether a function that ``functools`` caches runs, whose result eager mode keeps."""
-    kept = [getattr(cache.__wrapped__, "__code__", None) for cache, _ in stop.observer.caches.values()]
-    frame: types.FrameType | None = stop.frame if kept else None
-    while frame is not None:
-        if frame.f_code in kept:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def check_call_out(stop: Stop) -> None:

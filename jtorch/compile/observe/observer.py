@@ -115,6 +115,8 @@ class Observer(Reading, Writing):
         self.whole = True  # whether a call that cannot be recorded is an error
         self.may_refill = True  # whether to record anew where such a cache kept what was recorded,
         self.refilled = False  # and whether one did
+        self.numpy_arrays: Any = None  # what stands for arrays and numbers of NumPy's
+        self.read_clock: Any = None  # has each call read it: see ``record/clocks.py``
         self.once: Any = _never_once  # runs what a cache lacks: see ``record/once.py``
         self.progress: Any = tuple  # how much was written and drawn until now
         self.drawn: Any = None  # what generators of Python and NumPy gave: see ``record/drawn.py``

@@ -20,7 +20,7 @@ from jtorch.compile.observe.guards import Read, contents
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.reading import Question, source_of
-from jtorch.compile.observe.stand_ins import is_stand_in
+from jtorch.compile.observe.stand_ins import is_array_stand_in, is_stand_in
 from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import Exact
 from jtorch.core.errors import Restart
@@ -111,6 +111,12 @@ def see_identity(observer: Observer, frame: types.FrameType | None, one: Any, ot
     """``one is other`` is about to be asked, or what amounts to it."""
     if _is_number(one) and _is_number(other) and one is not other:
         _see_numbers(observer, frame, (one, other))
+    if one is not other and _is_array(one) and _is_array(other) and _is_brought(observer, one, other):
+        raise observer.error(
+            frame,
+            "asks whether two of NumPy's arrays are one, and each call may bring others",
+            "Pass tensors, or compare the elements.",
+        )
     for a, b in ((one, other), (other, one)):
         place = observer.places.get(id(a)) if isinstance(a, Tensor) else None
         if place is None or not isinstance(b, Tensor) or a is b:
@@ -123,6 +129,14 @@ def see_identity(observer: Observer, frame: types.FrameType | None, one: Any, ot
         if observer.leaves[place] is b:
             raise ArgumentReached(place)
         observer.ask(("outside", place, id(b)), _apart(f"a{place}", b))
+
+
+def _is_array(value: Any) -> bool:
+    return type(value) is np.ndarray or is_array_stand_in(value)
+
+
+def _is_brought(observer: Observer, *arrays: Any) -> bool:
+    return any(is_array_stand_in(array) or id(array) in observer.places for array in arrays)
 
 
 def _is_number(value: Any) -> bool:

@@ -16,7 +16,15 @@ from jtorch.compile.observe.kinds import is_users as is_users_class
 from jtorch.compile.observe.scalar import Scalar, StandIn
 from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import Exact
-from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, instruction_of, is_users, line_of
+from jtorch.core.errors import (
+    NOT_THE_USERS,
+    CompileError,
+    Restart,
+    instruction_of,
+    is_raised_by_user,
+    is_users,
+    line_of,
+)
 
 
 class Closed(Restart):
@@ -69,6 +77,11 @@ def check_error(observer: Any, error: BaseException) -> None:
     if not isinstance(error, Exception) or isinstance(error, CompileError):
         return
     named = _is_named(error)
+    if observer.numpy_arrays.in_use and not is_raised_by_user(error):  # perhaps by what it does not take
+        raise observer.runtime_numbers([]) or CompileError(
+            f"{line_of(error)}: '{observer.name}' raises {type(error).__name__} where something stands for "
+            f"an array or number of NumPy's while it is recorded ({error})."
+        ) from error
     handed = observer.handed if named or _is_of_a_call(error) else []
     if not named and not handed:
         return

@@ -1,14 +1,18 @@
-"""Calls that give something else each time, or do something that a recording would do once: refused."""
+"""Calls that give something else each time, or do something that a recording would do once: refused, but for
+clocks, which each call reads (see ``record/clocks.py``)."""
 
 from __future__ import annotations
 
 import contextvars
 import random
+import time
 import types
 from pathlib import PurePath
 from typing import Any
 
+from jtorch.compile.observe.cached import is_kept
 from jtorch.compile.observe.observer import Observer
+from jtorch.compile.observe.stepping import Stop
 
 _THREADS = frozenset({
     ("threading", "start"), ("_thread", "start_new_thread"), ("concurrent.futures.thread", "submit"),
@@ -18,9 +22,12 @@ _THREADS = frozenset({
 })  # fmt: skip
 _DRAWING = ("random", "secrets", "uuid")
 _DRAWING_ELSEWHERE = frozenset({("statistics", "samples"), ("statistics", "kde_random")})
-_CLOCKS = ("time", "perf_counter", "monotonic", "process_time", "thread_time", "clock_gettime")
+_UNITS = ("", "_ns")
+_CLOCKS = [f"{name}{u}" for name in ("time", "perf_counter", "monotonic", "process_time") for u in _UNITS]
+_READ = frozenset(getattr(time, name) for name in _CLOCKS)
 _WORLD = frozenset(
-    [("time", name + unit) for name in _CLOCKS for unit in ("", "_ns")]
+    [("time", name) for name in _CLOCKS]
+    + [("time", name + unit) for name in ("thread_time", "clock_gettime") for unit in _UNITS]
     + [("time", name) for name in ("localtime", "gmtime", "ctime", "strftime", "asctime")]
     + [("datetime", name) for name in ("now", "utcnow", "today")]
     + [("posix", "urandom"), ("posix", "getrandom")]
@@ -60,6 +67,16 @@ _OF_PYTHON = frozenset({
     "settrace", "setprofile", "setrecursionlimit", "setswitchinterval", "set_int_max_str_digits", "exit",
     "settrace_all_threads", "setprofile_all_threads",
 })  # fmt: skip
+
+
+def see_clock(stop: Stop, callee: Any, args: list[Any]) -> bool:
+    """``callee(*args)`` is about to be called: whether it is a clock, which each call reads."""
+    is_clock = isinstance(callee, types.BuiltinFunctionType) and callee in _READ and not args
+    if not is_clock or not stop.callee or is_kept(stop):
+        return False
+    found = stop.observer.read_clock(callee)
+    stop.put(stop.callee, lambda: found)
+    return True
 
 
 def check_volatile(observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jtorch.compile.record.arrays import Lent
+from jtorch.compile.record.arrays import Lent, LentNumber
 from jtorch.compile.record.inputs import LARGEST, ScalarInput
+from jtorch.compile.record.numpy_arrays import NumpyArray
 from jtorch.compile.record.sizing import Sizing
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor
@@ -48,14 +49,16 @@ class Arguments:
             self._trace(k, self.leaves[k], k >= brought, decide or k in deciding)
         for k in range(start, len(self.leaves)):
             leaf = self.leaves[k]
-            if isinstance(leaf, Tensor) and k not in self.known.fixed:
+            if k in self.traced and isinstance(leaf, Tensor):
                 self.tracer.argument_arrays[id(leaf._data)] = k
                 self.tracer.argument_tensors[id(leaf)] = k
-            self.shown.append(self._seen(k, self.traced.get(k, leaf)))
+            self.shown.append(self._seen(k, self.traced.get(k, leaf), k < brought or decide or k in deciding))
         return self.shown[start:]
 
     def _trace(self, k: int, leaf: Any, is_brought: bool, decides: bool) -> None:
         known, tracer = self.known, self.tracer
+        if type(leaf) is LentNumber and k in known.exact:
+            return
         if isinstance(leaf, Tensor) and k not in known.fixed:
             same = self._first.setdefault(id(leaf), k)
             self.traced[k] = self._twin(k, leaf) if same == k else self.traced[same]
@@ -87,9 +90,15 @@ class Arguments:
             entry.argument = k
         return twin
 
-    def _seen(self, k: int, argument: Any) -> Any:
-        """What the function gets for an argument: for a lent array an array, over the stand-in's memory."""
-        if argument.__class__ is not Lent:
+    def _seen(self, k: int, argument: Any, decides: bool) -> Any:
+        """What the function gets for an argument: for a lent array an array, over the stand-in's memory, and
+        for a number of NumPy's one that each call brings, which it may branch on where it ``decides``."""
+        if type(argument) is LentNumber:
+            if k in self.known.exact:
+                return argument.lent
+            self.tracer.numpy_numbers.add(k)
+            return NumpyArray(self.tracer.lift(argument._data), is_number=True, few=decides)
+        if type(argument) is not Lent:
             return argument
         array = argument._data
         if id(array) not in self.tracer.places:

@@ -22,6 +22,7 @@ class NumpyArrays:
         self._of: dict[int, tuple[Any, NumpyArray]] = {}
         self._noted: list[tuple[Any, int, Any]] = []
         self._taken = 0
+        self.in_use = False  # whether there is one
 
     def take(self, array: NumpyArray) -> None:
         """An element is taken out of ``array``. Raises where a recording would hold too many steps."""

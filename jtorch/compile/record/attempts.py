@@ -45,6 +45,7 @@ class Known:
     refills: int = 0  # how often caches of functools were filled
     sizing: Sizings | None = None  # says which sizes are symbols
     integers: frozenset[int] = frozenset()  # that change from call to call
+    of_numpy: frozenset[int] = frozenset()  # NumPy's numbers among the arguments of the latest attempt
     why_exact: str = ""  # why sizes must be numbers
     draws_by_sizes: bool = False  # whether the arguments of a draw are sizes that may be symbols
     masks: Masks = Masks.APART  # what they are counted as, where that is asked
@@ -57,9 +58,9 @@ class Known:
         return self.refills < _REFILLS
 
     @property
-    def counted(self) -> frozenset[int]:
-        """The integers among the arguments that each call brings."""
-        return self.integers - self.exact
+    def numbers(self) -> frozenset[int]:
+        """The integers and NumPy's numbers among the arguments that each call brings."""
+        return (self.integers | self.of_numpy) - self.exact
 
     def learn(self, found: Restart, leaves: list[Any]) -> None:
         """Know what an attempt has ``found``, once all else is as it was; raise what ends the recording."""

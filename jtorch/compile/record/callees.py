@@ -1,7 +1,8 @@
 """``jtorch.compiler.disable``: a callee that runs eagerly at its place in a compiled function.
 
 It is one equation of the recording, a library call between two native segments: it gets tensors with the
-elements of this call and gives tensors of the shapes and dtypes it gave when it was recorded. All that
+elements of this call and gives tensors of the shapes and dtypes it gave when it was recorded, and Python
+numbers, which only a replay knows, as those of ``.item()``. All that
 happens in it is its own affair (prints, files, counters), as long as the compiled part does not rest on it;
 what it does behind the plan's back (gradients through it, writes into tensors that the plan uses, reads of
 tensors that the plan has changed by then, random draws from the plan's generator) is refused by name.
@@ -27,6 +28,8 @@ from jtorch.compile.observe.guards import PLAIN, by_value, test_of
 from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.reach import reached
 from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.record.inputs import LARGEST
+from jtorch.compile.record.items import Item
 from jtorch.compile.record.numpy_arrays import NumpyArray
 from jtorch.compile.record.tree import flatten, unflatten
 from jtorch.core import op as op_module
@@ -83,7 +86,8 @@ class Callee:
         )
 
     def run(self, values: list[np.ndarray]) -> tuple[list[np.ndarray], Any]:
-        """Call the function with these inputs: (its tensors' elements, the structure around them)."""
+        """Call the function with these inputs: (its tensors' elements and its numbers, the structure around
+        them with the class of each)."""
         leaves = [self._release(held) for held in self.fixed]
         tensors = []
         for (k, needs_grad), value in zip(self.places, values, strict=True):
@@ -141,10 +145,13 @@ class Callee:
         for leaf in leaves:
             if leaf is None:
                 continue
+            if type(leaf) in (float, bool) or (type(leaf) is int and abs(leaf) <= LARGEST):
+                found.append(np.asarray(leaf))
+                continue
             if not isinstance(leaf, Tensor):
                 raise self.error(
                     f"returns a {type(leaf).__name__}, which may be another at each call",
-                    "Return tensors or None.",
+                    "Return tensors, numbers or None.",
                 )
             if leaf._requires_grad:
                 raise self.error(
@@ -155,7 +162,7 @@ class Callee:
             if any(np.may_share_memory(leaf._data, t._data) for t in tensors):
                 raise self.error("returns its argument or a view of it", "Return its .clone().")
             found.append(np.array(leaf._data, order="C"))
-        return found, (structure, tuple(leaf is None for leaf in leaves))
+        return found, (structure, tuple(_kind_of(leaf) for leaf in leaves))
 
     def body(self, xp: Any, *inputs: np.ndarray, **statics: Any) -> Any:
         """What a replay runs: the callee, or what it gave while this call was recorded."""
@@ -172,6 +179,11 @@ class Callee:
                     "Give the same shapes and dtypes at each call, or leave the caller uncompiled.",
                 )
         return (_TOKEN, *found) if found else _TOKEN
+
+
+def _kind_of(leaf: Any) -> type:
+    """What is made of it where a replay gives it: a tensor, a number, or nothing."""
+    return Tensor if isinstance(leaf, Tensor) else type(leaf)
 
 
 def _told(arrays: list[np.ndarray]) -> str:
@@ -334,12 +346,12 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
 
 
 def _rebuilt(tracer: Any, callee: Callee, outputs: tuple) -> Any:
-    structure, absent = callee.result
+    structure, kinds = callee.result
     given = iter(outputs)
     leaves: list[Any] = []
-    for none in absent:
-        if none:
-            leaves.append(None)
+    for kind in kinds:
+        if kind is not Tensor:
+            leaves.append(None if kind is type(None) else Item(tracer, next(given), LARGEST))
             continue
         sym = tracer.fresh(next(given))
         sym.storage.lent = callee.name

@@ -26,8 +26,10 @@ from jtorch.compile.observe.stand_ins import check_error
 from jtorch.compile.observe.texts import ErrorText, check_kept
 from jtorch.compile.record import caches, callees
 from jtorch.compile.record.arguments import Arguments
+from jtorch.compile.record.arrays import LentNumber
 from jtorch.compile.record.attempts import Known, with_replaced
 from jtorch.compile.record.caches import Filled
+from jtorch.compile.record.clocks import read_clock
 from jtorch.compile.record.closing import Effects, close
 from jtorch.compile.record.containers import Change, Given
 from jtorch.compile.record.deferred_backward import Later, LaterError, way_back
@@ -101,6 +103,7 @@ class Capture:
     windows: list[np.ndarray] = field(default_factory=list)  # outside arrays that are views of inputs
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
     exact: frozenset[int] = frozenset()  # float arguments that must be these very numbers
+    of_numpy: frozenset[int] = frozenset()  # NumPy's numbers that were passed
     replaced: list[Place] = field(default_factory=list)  # whose tensors are arguments after those passed
     opened: list[Opened] = field(default_factory=list)  # and whose leaves are, after those
     drawn: list[Opened] = field(default_factory=list)  # and what generators give, after those
@@ -215,7 +218,7 @@ def _attempted(
         except Exception as error:
             if isinstance(error, CompileError):
                 refused = error
-            plain = known.sizing is None and not known.counted
+            plain = known.sizing is None and not known.numbers
             if plain or (config.get("CHECK") and not isinstance(error, CompileError)):
                 raise
             plain = all(type(part) is str for part in error.args)
@@ -239,8 +242,8 @@ def _why_not(made: Capture, known: Known) -> str:
     """Why a recording may not become a plan: one that raises, as a symbol or an integer that each call brings
     may be the reason; one with symbols that runs others, which would run again for a plan of these very
     sizes."""
-    if made.error is not None and (made.sizing is not None or known.counted):
-        if known.counting is not None and known.sizing is None and not known.counted:
+    if made.error is not None and (made.sizing is not None or known.numbers):
+        if known.counting is not None and known.sizing is None and not known.numbers:
             raise ErrorText(known.counting.refusal)  # Python says it
         told = made.error.args  # the text of a number that is traced would look for who keeps it
         plain = all(type(part) is str for part in told)
@@ -252,7 +255,7 @@ def _why_not(made: Capture, known: Known) -> str:
 
 def _with_numbers(known: Known, why: str) -> Restart:
     """What has the next attempt know more numbers than this one: it may well be recorded so."""
-    return Digits(arguments=known.counted) if known.counted else Exact(why)
+    return Digits(arguments=known.numbers) if known.numbers else Exact(why)
 
 
 _ATTEMPTS = 250  # each finds an argument or a number more
@@ -276,6 +279,7 @@ def _capture(
     arguments = Arguments(tracer, known, sizing)
     alone = {each.start for each in known.spans if each.form == LEAF}  # numbers outside, not in a container
     arguments.add(leaves, known.spans[0].start if known.spans else len(leaves), deciding=alone)
+    known.of_numpy = frozenset(k for k, leaf in enumerate(arguments.leaves) if type(leaf) is LentNumber)
     leaves, traced = arguments.leaves, arguments.traced
     (args, kwargs), made_anew = rebuild(structure, arguments.shown)
     given = Given(made_anew, containers)
@@ -290,6 +294,8 @@ def _capture(
     observer.effects.leave_turn = tracer.leave_turn
     observer.runtime_numbers = tracer.runtime_numbers
     observer.array_stand_in = lambda array: tracer.numpy_arrays.of(tracer.lift(array))
+    observer.numpy_arrays = tracer.numpy_arrays
+    observer.read_clock = functools.partial(read_clock, tracer)
     observer.once = functools.partial(run_once, tracer, observer)
     observer.progress = functools.partial(_progress, tracer, observer)
     if isinstance(function, Module):
@@ -322,6 +328,7 @@ def _capture(
     made.by_graph = tracer.graphs.left
     made.effects.advances, made.journal = tracer.advances, observer.journal
     made.places, made.fixed, made.exact = tracer.places, known.fixed, known.exact
+    made.of_numpy = frozenset(k for k in known.of_numpy if k < n_passed)
     made.replaced, made.opened, made.drawn = list(known.replaced.values()), known.spans, drawn.draws
     made.closed, made.counted = known.closed, frozenset(k for k, t in traced.items() if type(t) is Item)
     made.windows = [array for array, _ in tracer.windows.values()]

@@ -19,6 +19,7 @@ from jtorch.compile.observe.guards import MISSING
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Digits
 from jtorch.compile.record.arguments import Arguments
+from jtorch.compile.record.arrays import NUMBERS
 from jtorch.compile.record.inputs import LARGEST, LeafPlace, NumberInput, ScalarInput, of
 from jtorch.compile.record.opened import LEAF, Opened, lend_some, open_up
 from jtorch.compile.record.shared_memory import FOREIGN, owner
@@ -62,10 +63,9 @@ class Drawn:
                 meet(value)
         self.draws.append(opened)
         shown = [*self.arguments.shown]
-        if not draw.is_live:  # NumPy may go on with an array that the draw has made
-            for k in range(opened.start, len(shown)):
-                if type(shown[k]) is np.ndarray:
-                    shown[k] = tracer.numpy_arrays.of(tracer.lift(shown[k]))
+        for k in range(opened.start, len(shown)):  # NumPy may go on with them
+            if type(shown[k]) is np.ndarray:
+                shown[k] = tracer.numpy_arrays.of(tracer.lift(shown[k]))
         return opened.build(shown)[0]
 
     def brought(self, number: Any) -> Any:
@@ -93,7 +93,7 @@ class Drawn:
     def _may_be_argument(self, leaf: Any, known: set[int]) -> bool:
         if leaf.__class__ is int:
             return abs(leaf) <= LARGEST
-        if leaf.__class__ is float or leaf.__class__ is bool:
+        if leaf.__class__ is float or leaf.__class__ is bool or type(leaf) in NUMBERS:
             return True
         is_plain = type(leaf) is np.ndarray or (type(leaf) is Tensor and not has_company(leaf))
         array = leaf._data if isinstance(leaf, Tensor) else leaf

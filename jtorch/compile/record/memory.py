@@ -62,6 +62,7 @@ class Memory(Evaluator):
         self.begun: Begun = {}  # tensors over plain memory that began inside
         self.lent: list[np.ndarray] = []  # arrays among the arguments, as the function sees them
         self.numpy_arrays = NumpyArrays()
+        self.numpy_numbers: set[int] = set()  # places of NumPy's numbers among the arguments
         self.open = True
         self.turn: Any = None  # what a turn has made that is recorded: see ``loops``
         self.of_turns: set[Var] = set()  # what those have made that are over

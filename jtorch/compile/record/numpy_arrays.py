@@ -42,6 +42,7 @@ class NumpyArray(StandIn):
         self.memory, self.is_number = memory, is_number
         self.copied = False  # whether the array would share memory that this does not
         self.few = few and not is_symbolic(memory.size) and memory.size <= _FEW
+        memory.tracer.numpy_arrays.in_use = True
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:

@@ -31,7 +31,7 @@ from jtorch.compile.observe.guards import (
 )
 from jtorch.compile.observe.kinds import is_users
 from jtorch.compile.observe.stand_ins import Closed
-from jtorch.compile.record.arrays import lend_if_possible
+from jtorch.compile.record.arrays import NUMBERS, lend_if_possible
 from jtorch.eager.tensor import Tensor
 
 _LIMIT = 256  # leaves of one container: each that is a number is an input of its own
@@ -82,7 +82,7 @@ def open_all(places: Iterable[Place], start: int) -> list[tuple[Opened, list[Any
     found = []
     for place in places:
         now = open_up(place.find())
-        if now is not None and all(isinstance(leaf, _LEAVES) and _can_be_lent(leaf) for leaf in now[1]):
+        if now is not None and all(map(_can_be_leaf, now[1])):
             form, leaves, containers = now
             found.append((Opened(place, start, form, len(leaves)), lend_some(leaves), containers))
             start += len(leaves)
@@ -97,13 +97,16 @@ def with_opened(leaves: list[Any], opened: Iterable[Opened]) -> list[Any]:
 
 
 def lend_some(leaves: Iterable[Any]) -> list[Any]:
-    return [
-        lend_if_possible(leaf) if type(leaf) is np.ndarray and leaf.dtype.kind in "fiub" else leaf
-        for leaf in leaves
-    ]
+    return [lend_if_possible(leaf) if type(leaf) in NUMBERS or _is_array(leaf) else leaf for leaf in leaves]
 
 
-def _can_be_lent(leaf: Any) -> bool:
+def _is_array(leaf: Any) -> bool:
+    return type(leaf) is np.ndarray and leaf.dtype.kind in "fiub"
+
+
+def _can_be_leaf(leaf: Any) -> bool:
+    if not isinstance(leaf, _LEAVES):
+        return type(leaf) in NUMBERS
     return type(leaf) is not np.ndarray or type(lend_if_possible(leaf)) is not np.ndarray
 
 
@@ -163,7 +166,7 @@ def _varies(read: Read, now: Any, changed: set[int], is_written: bool) -> bool:
     before = read.value
     if now is MISSING or type(now) is not type(before):
         return False
-    if type(now) in (int, float, Tensor, np.ndarray):
+    if type(now) in (int, float, Tensor, np.ndarray) or type(now) in NUMBERS:
         counts = (
             is_written and type(now) is not float
         )  # or replaces it, which is no argument: see ``attempts``

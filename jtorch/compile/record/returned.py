@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jtorch.compile.observe.guards import by_value
-from jtorch.compile.record.arrays import Lent
+from jtorch.compile.record.arrays import given, is_lent
 from jtorch.compile.record.inputs import ArrayInput
 from jtorch.core.dim import is_symbolic
 from jtorch.eager.binding import APPLY
@@ -244,7 +244,10 @@ class Argument(Numbered):
     """Argument ``index`` itself."""
 
     def text(self, writer: Any) -> str:
-        return f"a{self.index}.lent" if writer.leaves[self.index].__class__ is Lent else f"a{self.index}"
+        if not is_lent(writer.leaves[self.index]):
+            return f"a{self.index}"
+        writer.names["given"] = given
+        return f"given(a{self.index})"
 
 
 @dataclass

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jtorch.compile.record.arrays import Lent
+from jtorch.compile.record.arrays import is_lent
 from jtorch.core.dim import Dim, is_symbolic, symbol
 from jtorch.core.environment import LEAST, Environment
 from jtorch.core.sizes import shape_of
@@ -146,7 +146,7 @@ class Moved:
 
     def recorded(self, structure: Any, moving: Moving, made: Capture) -> None:
         """A call was, with symbols for ``moving``, or without, for a reason."""
-        digits = moving.integers & made.exact
+        digits = (moving.integers | made.of_numpy) & made.exact
         self._digits.setdefault(structure, set()).update(digits)
         sizing = made.sizing
         for k in digits:
@@ -203,7 +203,7 @@ _MOST = 2**31 - 1  # of an integer that is a symbol: two of them multiplied are 
 def _may_have_symbols(leaf: Any) -> bool:
     if leaf.__class__ is int:
         return True
-    return isinstance(leaf, Tensor) and type(leaf) is not Lent and leaf._data.flags.c_contiguous
+    return isinstance(leaf, Tensor) and not is_lent(leaf) and leaf._data.flags.c_contiguous
 
 
 # -- sizes that users say will move

@@ -375,6 +375,7 @@ class Tracer(Memory):
         all of this one, where it is empty. None where there are none."""
         places = {e.place.identity: e.place for e in of(NumberInput, self.inputs)}
         arguments = {e.argument for e in of(ScalarInput, self.inputs) if e.argument is not None}
+        arguments |= set() if among else self.numpy_numbers
         if among:
             found = {p.identity for number in among for p in getattr(number, "places", ())}
             places = {identity: place for identity, place in places.items() if identity in found}

@@ -38,7 +38,7 @@ import numpy as np
 
 from jtorch.compile.observe.effects import finisher
 from jtorch.compile.plan.plan import Use
-from jtorch.compile.record.arrays import Lent
+from jtorch.compile.record.arrays import is_lent
 from jtorch.compile.record.containers import changer
 from jtorch.compile.record.inputs import (
     LARGEST,
@@ -306,7 +306,7 @@ class _Caller(Guarded, Visitor[str]):
             self.add(f"results = [{tensors}]")
             capture = self.plan.capture
             found = capture.replaced or capture.opened or capture.drawn
-            if found or any(type(leaf) is Lent for leaf in self.leaves):
+            if found or any(map(is_lent, self.leaves)):
                 self.add(f"leaves = ({''.join(f'a{k}, ' for k in range(len(self.leaves)))})")
             sizes = "" if self.sizing is None else f", ({''.join(f'{s}, ' for s in self.symbols)})"
             self.add(f"attach(leaves, results, [{arrays}]{sizes})")

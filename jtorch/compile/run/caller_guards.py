@@ -12,7 +12,7 @@ import numpy as np
 
 from jtorch.compile.observe.guards import GONE, tests_of
 from jtorch.compile.observe.values import alike, counts_by_value
-from jtorch.compile.record.arrays import Lent, lend_if_possible
+from jtorch.compile.record.arrays import Lent, LentNumber, given, is_lent, lend_if_possible
 from jtorch.compile.record.containers import changed_of
 from jtorch.compile.record.drawn import has_company
 from jtorch.compile.record.inputs import LARGEST, GradInput, captured, of
@@ -97,12 +97,20 @@ class Guarded:
             self._drawn_guards(drawn)
         for question in self.plan.capture.questions.values():
             self.miss_unless(About.VALUE, question(self.name))
-        self._overlap_guard([k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)])
+        of_tensors = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
+        self._overlap_guard([k for k in of_tensors if type(self.leaves[k]) is not LentNumber])
         self._grad_guards()
         self._container_guard()
 
+    def _is_exact_number(self, k: int) -> bool:
+        """Whether it is one of NumPy's, of which the program asked more than to compute with it."""
+        return type(self.leaves[k]) is LentNumber and k in self.plan.capture.exact
+
     def _leaf_guard(self, k: int, leaf: Any) -> None:
-        if isinstance(leaf, Tensor):
+        if self._is_exact_number(k):
+            self.names["alike"], self.names["given"] = alike, given
+            self.miss_unless(About.VALUE, f"alike(given(a{k}), {self.name('V', given(leaf))})")
+        elif isinstance(leaf, Tensor):
             self._tensor_guard(k, leaf)
         elif leaf.__class__ is float:
             self.miss_unless(About.VALUE, f"a{k}.__class__ is float")
@@ -187,12 +195,15 @@ class Guarded:
     def _tensor_guard(self, k: int, leaf: Tensor) -> None:
         data = leaf._data
         cls, dtype = self.name("C", type(leaf)), self.name("D", data.dtype)
-        if type(leaf) is Lent:  # straight from the caller
+        if type(leaf) is LentNumber:  # straight from the caller
+            self.names["lend"] = lend_if_possible
+            self.add(f"if a{k}.__class__ is {self.name('C', type(given(leaf)))}: a{k} = lend(a{k})")
+        elif type(leaf) is Lent:
             self.names["ndarray"], self.names["lend"] = np.ndarray, lend_if_possible
             self.add(f"if a{k}.__class__ is ndarray and a{k}.dtype == {dtype}: a{k} = lend(a{k})")
         self.miss_unless(About.TENSOR, f"a{k}.__class__ is {cls}")
         self.add(f"d{k} = a{k}._data")
-        if type(leaf) is Lent:
+        if is_lent(leaf):
             self.miss_unless(About.TENSOR, f"d{k}.flags.writeable is {data.flags.writeable}")
         if k in self.plan.capture.fixed:
             self.miss_unless(

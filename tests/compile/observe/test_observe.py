@@ -24,8 +24,8 @@ WORLD = {
     "random.shuffle": lambda: random.shuffle([1, 2, 3]) or 1.0,
     "a Random": lambda: random.Random(3).random(),
     "numpy.random.default_rng": lambda: np.random.default_rng(0).standard_normal(),
-    "time.time": lambda: time.time(),
-    "time.perf_counter": lambda: time.perf_counter(),
+    "time.localtime": lambda: time.localtime().tm_sec,
+    "time.thread_time": lambda: time.thread_time(),
     "open": lambda: len(open(__file__).read()),  # noqa: PTH123, SIM115
     "input": lambda: len(input()),
 }

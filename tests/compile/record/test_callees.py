@@ -184,6 +184,31 @@ def returns(value):
     return lambda wrap: wrap(lambda x: disable(lambda y: value(y))(x * 2))
 
 
+def changes_its_class(wrap):
+    given = iter((1.5, 2.5, 3, 3))
+    get = disable(lambda: next(given))
+    return wrap(lambda x: x * get())
+
+
+@pytest.mark.parametrize("keywords", [{}, {"mode": "interpret"}], ids=str)
+def test_numbers_that_it_gives(keywords, capsys):
+    def make(wrap):
+        @disable
+        def look(y):
+            return {"sum": y.sum().item(), "n": len(y) - 1, "is": bool(y[0] > 1), "none": None}, -0.5
+
+        def f(x):
+            found, b = look(x * 2)
+            print(f"{found['sum']:.2f} {found['n']}")
+            return x * found["sum"] + b, found["n"] + 1, found["is"], found["none"], found["sum"] / 2
+
+        return wrap(f)
+
+    check(make, **keywords)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[::2] == lines[1::2] and len(lines) == 2 * len(INPUTS)
+
+
 def branch(wrap):
     def f(x):
         y = get(x)
@@ -293,7 +318,9 @@ W = jtorch.ones(3, requires_grad=True)
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (returns(lambda y: y.sum().item()), "returns a float"),
+        (returns(lambda y: str(y.sum().item())), "returns a str"),
+        (returns(lambda y: 2**70), "returns a int"),
+        (changes_its_class, r"gave f64\[\] when it was recorded and now i64\[\]"),
         (returns(lambda y: y[1:]), "returns its argument or a view of it"),
         (returns(lambda y: y.mul_(2)), "changes its argument in place"),
         (returns(lambda y: y * W), "gives a tensor that requires grad"),

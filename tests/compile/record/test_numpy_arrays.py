@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import warnings
 
 import numpy as np
@@ -436,3 +437,24 @@ def test_in_both_modes(setting, monkeypatch):
         compiled = jtorch.compile(RECORDED["turned"], fullgraph=True, mode=mode)
         for x in _calls()[:2]:
             _check(compiled(x), RECORDED["turned"](x))
+
+
+@pytest.mark.filterwarnings("ignore::jtorch.errors.EagerWarning")
+def test_which_array_is_which_runs_eagerly():
+    pool = [np.full(2, k, np.float32) for k in range(3)]
+
+    def drawn(x):
+        s, t = random.choices(pool, k=2)
+        return x * (1 if s is t else 2), s is t, s is not t
+
+    def passed(x, s, t):
+        return x * (1 if s is t else 2), s is None
+
+    x, compiled = jtorch.ones(2), jtorch.compile(drawn, fullgraph=False)
+    random.seed(0)
+    expected = [repr(drawn(x)) for _ in range(12)]
+    random.seed(0)
+    assert [repr(compiled(x)) for _ in range(12)] == expected
+    compiled = jtorch.compile(passed, fullgraph=False)
+    for s, t in ((0, 0), (0, 1), (1, 1), (2, 0)):
+        assert repr(compiled(x, pool[s], pool[t])) == repr(passed(x, pool[s], pool[t]))
