@@ -143,8 +143,10 @@ def remembered(f: Callable) -> Callable:
 
 def settled(key: Any) -> Any:
     """``key`` of a container, which is of numbers only: they are noted"""
-    if type(key) is tuple:
-        return tuple(map(settled, key))
+    if isinstance(key, tuple):
+        parts = [settled(part) for part in key]
+        is_as_it_was = all(a is b for a, b in zip(parts, key, strict=True))
+        return key if is_as_it_was else tuple.__new__(type(key), parts)  # of a shape, or a named tuple
     return operator.index(key) if type(key) is Dim else float(key) if type(key) is DimFloat else key
 
 

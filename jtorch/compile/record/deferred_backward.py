@@ -20,6 +20,7 @@ from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.graph.ir import Eqn, Var
 from jtorch.compile.observe.fact_guards import ArrayRead
 from jtorch.compile.observe.guards import PLAIN, AttributeRead, Read, test_of
+from jtorch.compile.observe.kinds import is_users
 from jtorch.compile.observe.library import see_module
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.reading import became
@@ -94,7 +95,7 @@ def way_back(tracer: Tracer, observer: Observer, outs: list[Tensor]) -> Iterator
     observer.reads, observer.modules, observer.questions = {}, {}, {}
     observer.on_the_way_back = tracer.on_the_way_back = True
     try:
-        _see_functions(observer, outs)
+        _see_functions(tracer, observer, outs)
         yield found
         asked = bool(observer.questions)
     except Exception as error:
@@ -129,12 +130,15 @@ def _not_written(observer: Observer) -> dict[Any, Read]:
     }
 
 
-def _see_functions(observer: Observer, outs: list[Tensor]) -> None:
-    """``backward`` of a Function may be replaced; between calls the class tells of that."""
+def _see_functions(tracer: Tracer, observer: Observer, outs: list[Tensor]) -> None:
+    """``backward`` of a Function may be replaced; between calls the class tells of that. One that asks for
+    None where no gradient comes gets it or not by which of the results somebody goes back from."""
     for out in outs:
         for node in nodes_under(out._node) if out._node is not None else ():
             if isinstance(node, FunctionNode):
                 cls: Any = node.function
+                if len(outs) > 1 and len(node.metadata) > 1 and is_users(cls) and not node.materializes:
+                    raise tracer.too_early("gets None for outputs that no gradient reaches")
                 observer.read(AttributeRead, None, cls, "backward", cls.backward, guarded=False)
 
 

@@ -445,3 +445,39 @@ def test_a_recording_whose_way_back_fails_for_some_results_is_confirmed():
         y.sum().backward()
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             z.sum().backward()
+
+
+class Both(jtorch.autograd.Function):
+    """Two outputs, whose gradients are None where nobody goes back from them."""
+
+    materializes = False
+
+    @classmethod
+    def forward(cls, ctx, a, b):
+        ctx.set_materialize_grads(cls.materializes)
+        return a + b, a * b
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g, g * 100 if h is None else h * 3
+
+
+def test_gradients_that_are_none_by_which_result_somebody_goes_back_from():
+    def gradients(f, k):
+        a, b = (jtorch.ones(2, requires_grad=True) for _ in range(2))
+        f(a, b)[k].sum().backward()
+        return [g if g is None else g.tolist() for g in (a.grad, b.grad)]
+
+    def inside(a, b):
+        Both.apply(a, b)[0].sum().backward()
+
+    with pytest.raises(CompileError, match="gets None for outputs that no gradient reaches"):
+        jtorch.compile(lambda a, b: Both.apply(a, b), fullgraph=True)(
+            *(jtorch.ones(2, requires_grad=True),) * 2
+        )
+    one = jtorch.compile(lambda a, b: Both.apply(a, b)[:1], fullgraph=True)
+    for _ in range(3):
+        assert gradients(one, 0) == gradients(Both.apply, 0) == [[1, 1], [100, 100]]
+    a, b = (jtorch.ones(2, requires_grad=True) for _ in range(2))
+    jtorch.compile(inside, fullgraph=True)(a, b)
+    assert b.grad.tolist() == [100, 100]
