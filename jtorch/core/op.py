@@ -119,6 +119,9 @@ class Op:
         self.index_map: Callable | None = facts.pop("index_map", None)  # view as an index program
         # contraction: (axes of x, axes of y, **statics) -> ``ContractionAxes``
         self.contracted: Callable | None = facts.pop("contracted", None)
+        # view that writes each of its inputs, of one shape, into every so manyth place of its output:
+        # (number of axes, **statics) -> for each (first place along each axis, step along each axis)
+        self.woven: Callable | None = facts.pop("woven", None)
         # view: the static that names the axis along which its inputs lie one after the other
         self.joins: str | None = facts.pop("joins", None)
         self.relabels: bool = facts.pop("relabels", False)  # view: same elements in the same order
@@ -169,10 +172,11 @@ class Op:
         self._check_declaration()
 
     def _check_declaration(self) -> None:
+        places = self.affine or self.index_map or self.woven
         missing = {
             Kind.ELEMENTWISE: (),  # without a text it is a library call
             Kind.REDUCTION: () if self.scatter or self.combine else ("combine",),
-            Kind.VIEW: () if self.shape and (self.affine or self.index_map) else ("shape", "affine"),
+            Kind.VIEW: () if self.shape and places else ("shape", "affine"),
             Kind.CONTRACTION: () if self.shape and self.contracted else ("shape", "contracted"),
             Kind.OPAQUE: () if self.shape else ("shape",),
             Kind.SCAN: () if self.shape and self.scan else ("shape", "scan"),

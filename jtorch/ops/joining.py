@@ -1,4 +1,5 @@
-"""Tensors put beside each other (``cat``), or inside a border of zeros (``pad``): copies, with no strides."""
+"""Tensors put beside each other (``cat``), between each other (``weave``), or inside a border of zeros
+(``pad``): copies, with no strides."""
 
 from __future__ import annotations
 
@@ -115,3 +116,26 @@ def _(tensors, dim=0):
                 f"{first[a]} but got size {shape[a]} for tensor number {k} in the list."
             )
     return tensors, {"axis": axis}
+
+
+def _weave_shape(*shapes, kernel):
+    first = len(shapes[0]) - len(kernel)
+    return (*shapes[0][:first], *(n * k for n, k in zip(shapes[0][first:], kernel, strict=True)))
+
+
+def _weave_places(ndim, kernel):
+    """For each tensor (where its first element goes along each axis, how far it is to the next one)."""
+    before, ones = (0,) * (ndim - len(kernel)), (1,) * (ndim - len(kernel))
+    return [((*before, *place), (*ones, *kernel)) for place in itertools.product(*map(range, kernel))]
+
+
+@view(shape=_weave_shape, woven=_weave_places, aliases=False, public=None)
+def weave(xp, *tensors, kernel):
+    """Blocks of the last axes, of size ``kernel``, of one element of each tensor, row by row."""
+    return xp.weave(*tensors, kernel=kernel)
+
+
+@weave.vjp
+def _(xp, g, kernel):
+    places = _weave_places(g.ndim, kernel)
+    return tuple(xp.slice(g, start=start, stop=tuple(g.shape), step=step) for start, step in places)

@@ -67,7 +67,7 @@ def max_pool(xp, x, *, kernel, stride, padding, dilation, places):
         larger = xp.gt(part, best)
         larger = xp.logical_or(larger, xp.isnan(part)) if floats else larger
         place = xp.where(larger, k, place)
-        best = xp.maximum(best, part)
+        best = xp.where(larger, part, best)
     return best, place
 
 
@@ -100,12 +100,9 @@ def _unpool(xp, parts, shape, kernel, stride, padding, dilation):
     sizes, rank = tuple(shape[2:]), len(kernel)
     tiled = tuple(o * k for o, k in zip(places, kernel, strict=True)) == sizes
     if kernel == stride and tiled and not any(padding) and max(dilation) == 1:
-        for axis in reversed(range(rank)):
-            k = kernel[axis]
-            parts = [_woven(xp, parts[i : i + k], 3 + axis) for i in range(0, len(parts), k)]
-        return xp.reshape(parts[0], shape=tuple(shape))
+        return xp.weave(*parts, kernel=kernel) if len(parts) > 1 else parts[0]
     # side by side in front: each part stays in one piece, which is what ``fold`` adds up
-    windows = xp.reshape(_woven(xp, parts, 0), shape=(*kernel, *shape[:2], *places))
+    windows = xp.reshape(_stacked(xp, parts), shape=(*kernel, *shape[:2], *places))
     windows = xp.permute(windows, axes=(*range(rank, 2 * rank + 2), *range(rank)))
     whole = _whole(sizes, places, kernel, stride, padding, dilation)
     full = xp.fold(windows, shape=(*shape[:2], *whole), kernel=kernel, stride=stride, dilation=dilation)
@@ -115,11 +112,10 @@ def _unpool(xp, parts, shape, kernel, stride, padding, dilation):
     return xp.slice(full, start=(0, 0, *padding), stop=stop, step=(1,) * len(shape))
 
 
-def _woven(xp, parts, axis):
-    """Arrays of one shape side by side along a new axis."""
-    if len(parts) == 1:
-        return xp.unsqueeze(parts[0], axes=(axis,))
-    return xp.cat(*(xp.unsqueeze(p, axes=(axis,)) for p in parts), axis=axis)
+def _stacked(xp, parts):
+    """Arrays of one shape below each other along a new axis."""
+    rows = [xp.unsqueeze(part, axes=(0,)) for part in parts]
+    return xp.cat(*rows, axis=0) if len(rows) > 1 else rows[0]
 
 
 @composite(grad_name="AvgPool2DBackward0", dtype="as_is", like_first=True, public=None)

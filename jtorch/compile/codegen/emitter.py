@@ -274,19 +274,31 @@ class Emitter(ABC):
     # -- addresses --------------------------------------------------------------------------------------
 
     def _element(self, var: Var, at: Affine, written: bool = False) -> str:
-        pointer = self.pointer(var, at.offset, written)
-        return f"{pointer}[{self._steps(at, pointer)}]"
+        by, first = self._inner(at)
+        pointer = self.pointer(var, at.offset - first, written)
+        more = f" + {first}" if first else ""
+        return f"{pointer}[{self._steps(at, pointer, by)}{more}]"
 
-    def _steps(self, at: Affine, pointer: str) -> str:
-        """``i0 * s0 + i1``: the way along the loops from the start."""
+    def _inner(self, at: Affine) -> tuple[int, int]:
+        """How far it is to the next element along the innermost loop and how much of the offset is a step of
+        that, as far as the text says so; else (1, 0)."""
+        if at.inner is None or not self.loops or self.loops[-1].axes[-1] != len(at.strides) - 1:
+            return 1, 0
+        return at.inner
+
+    def _steps(self, at: Affine, pointer: str, by: int = 1) -> str:
+        """``i0 * s0 + i1``: the way along the loops from the start, by ``by`` along the innermost."""
         parts = []
         for k, loop in enumerate(self.loops):
             stride = stride_along(at, loop)
             innermost = k == len(self.loops) - 1
             if stride == 0:
                 continue
-            one = stride == 1 and innermost
-            parts.append(f"i{k}" if one else f"i{k} * {self.number(stride, I64, (pointer, at, k))}")
+            if innermost and stride in (1, by):
+                parts.append(f"i{k}" if stride == 1 else f"i{k} * {by}")
+            else:  # neighbours in steps of a few are told for such by what is the same in their addresses
+                which = at if by == 1 else at.strides
+                parts.append(f"i{k} * {self.number(stride, I64, (pointer, which, k))}")
         return " + ".join(parts) or "0"
 
     def _position(self, at: Affine) -> str:

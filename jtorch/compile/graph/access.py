@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jtorch.compile.graph.ir import Eqn, Var
 from jtorch.core.op import Kind
@@ -18,10 +18,16 @@ from jtorch.core.strides import contiguous_strides
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """``offset + sum(strides[k] * position of loop axis k)``"""
+    """``offset + sum(strides[k] * position of loop axis k)``
+
+    ``inner`` is known of addresses that go along the last loop axis by few elements, whatever the sizes:
+    how far, and how much of the offset is the first of these steps. Kernels have such numbers in their
+    text, since the compiler makes vectors of what is read or written side by side so.
+    """
 
     offset: int
     strides: tuple[int, ...]
+    inner: tuple[int, int] | None = field(default=None, compare=False)
 
 
 Coordinates = tuple[Affine, ...]  # one per axis of a variable
@@ -43,6 +49,21 @@ def linear(coordinates: Coordinates, strides: tuple[int, ...], n_axes: int) -> A
             if step.__class__ is not int or step:  # symbols are not asked
                 along[k] += step * s
     return Affine(offset, tuple(along))
+
+
+_FAR = 4  # steps along the last axis of which kernels are told by their text
+
+
+def inner_steps(coordinates: Coordinates, strides: tuple[int, ...]) -> tuple[int, int] | None:
+    """What ``Affine.inner`` is of ``coordinates`` in memory with ``strides``."""
+    if not coordinates or not coordinates[-1].strides or strides[-1].__class__ is not int or strides[-1] != 1:
+        return None
+    *outer, (first, (*_, step)) = ((c.offset, c.strides) for c in coordinates)
+    if any(along[-1].__class__ is not int or along[-1] for _, along in outer):
+        return None
+    if any(n.__class__ is not int for n in (first, step)) or not 1 < step <= _FAR or not 0 <= first < step:
+        return None
+    return step, first
 
 
 def moved(eqn: Eqn, coordinates: Coordinates, n_axes: int) -> Coordinates | None:

@@ -31,7 +31,7 @@ def runs_in_loops(eqn: Eqn) -> bool:
     op = eqn.op
     if op.kind is Kind.ELEMENTWISE:
         return op.text is not None or op.integer_text is not None
-    return op.kind is Kind.REDUCTION or (op.kind is Kind.VIEW and op.index_map is not None)
+    return op.kind is Kind.REDUCTION or op.index_map is not None or op.woven is not None
 
 
 def is_number(eqn: Eqn) -> bool:
@@ -102,11 +102,16 @@ def is_known_anywhere(eqn: Eqn) -> bool:
 def place_of(eqn: Eqn, domain: tuple[int, ...], reduced: tuple[int, ...] | None) -> Coordinates | None:
     """The coordinates, in loop positions over ``domain``, of what ``eqn`` computes at one position.
 
-    A reduction computes over the whole domain. None where the shape fits neither the domain nor its
-    kept axes.
+    A reduction computes over the whole domain, and what is woven over that of its inputs. None where the
+    shape fits neither the domain nor its kept axes.
     """
-    shape = eqn.inputs[0].shape if eqn.op.kind is Kind.REDUCTION else eqn.outputs[0].shape  # type: ignore[union-attr]
-    return coordinates_of(shape, domain, reduced)
+    return coordinates_of(computed_over(eqn), domain, reduced)
+
+
+def computed_over(eqn: Eqn) -> tuple[int, ...]:
+    """The shape over which ``eqn`` computes."""
+    by_input = eqn.op.kind is Kind.REDUCTION or eqn.op.woven is not None
+    return eqn.inputs[0].shape if by_input else eqn.outputs[0].shape  # type: ignore[union-attr]
 
 
 def coordinates_of(

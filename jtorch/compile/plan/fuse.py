@@ -24,7 +24,14 @@ import numpy as np
 from jtorch.compile.graph.access import Coordinates, is_alias, is_stack
 from jtorch.compile.graph.ir import Eqn, Graph, Var
 from jtorch.compile.graph.passes import Fuel
-from jtorch.compile.graph.reads import Reader, coordinates_of, is_repeated, place_of, runs_in_loops
+from jtorch.compile.graph.reads import (
+    Reader,
+    computed_over,
+    coordinates_of,
+    is_repeated,
+    place_of,
+    runs_in_loops,
+)
 from jtorch.core.op import Kind
 
 MAX_ARRAYS = 24  # arrays that one kernel reads or writes: each is a pointer in a register or on the stack
@@ -271,7 +278,7 @@ class Fuser:
 
 def _single(eqn: Eqn) -> Group:
     if eqn.op.kind is not Kind.REDUCTION:
-        return Group([eqn], eqn.outputs[0].shape)
+        return Group([eqn], computed_over(eqn))
     source = eqn.inputs[0]
     assert isinstance(source, Var)
     if eqn.op.scatter is not None:

@@ -17,6 +17,7 @@ from jtorch.compile.graph.access import (
     Affine,
     Coordinates,
     identity,
+    inner_steps,
     keeps_all,
     layout_of,
     linear,
@@ -289,6 +290,9 @@ class _Builder:
             if eqn.op.scatter is not None:
                 scatters.append(self._scatter(eqn))
                 continue
+            if eqn.op.woven is not None:
+                stores += self._woven(eqn)
+                continue
             for var in eqn.outputs:
                 value = self._computed(eqn, var)
                 if isinstance(value, Reduce):
@@ -327,6 +331,20 @@ class _Builder:
         whole = var.shape == self.group.domain
         return Store(var, at, value, 2 if whole else max(1, value.level))
 
+    def _woven(self, eqn: Eqn) -> Iterator[Store]:
+        """The stores of inputs that go into every so manyth place of the output."""
+        assert eqn.op.woven is not None
+        (out,), here = eqn.outputs, identity(self.n)
+        strides = strides_of(out)
+        for atom, (starts, steps) in zip(eqn.inputs, eqn.op.woven(self.n, **eqn.statics), strict=True):
+            there = tuple(
+                Affine(start, tuple(s * step for s in axis.strides))
+                for axis, start, step in zip(here, starts, steps, strict=True)
+            )
+            at = linear(there, strides, self.n)
+            at = Affine(at.offset, at.strides, inner_steps(there, strides))
+            yield Store(out, at, self.value(atom, here), 2)
+
     # -- values ------------------------------------------------------------------------------------------
 
     def _level(self, at: Affine) -> int:
@@ -358,7 +376,7 @@ class _Builder:
         layout = layout_of(root, self.fused.find)
         assert layout is not None, f"{root} has no layout"
         address = linear(at, layout.strides, self.n)
-        address = Affine(address.offset + layout.offset, address.strides)
+        address = Affine(address.offset + layout.offset, address.strides, inner_steps(at, layout.strides))
         level = self._level(address)
         load = Load(root.dtype, level, 0, layout.owner, address, is_all)
         return self._once((layout.owner, address, is_all), lambda: load)

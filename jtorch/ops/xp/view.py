@@ -96,6 +96,17 @@ def cat(*xs: Array, axis: int) -> Array:
     return np.concatenate(xs, axis)
 
 
+def weave(*xs: Array, kernel: Shape) -> Array:
+    """Arrays of one shape as the elements of blocks of the last axes, row by row."""
+    first = xs[0].ndim - len(kernel)
+    sizes = (n * k for n, k in zip(xs[0].shape[first:], kernel, strict=True))
+    out = np.empty((*xs[0].shape[:first], *sizes), xs[0].dtype)
+    for x, place in zip(xs, np.ndindex(*kernel), strict=True):
+        index: Any = (..., *(_slice(start, None, step) for start, step in zip(place, kernel, strict=True)))
+        out[index] = x
+    return out
+
+
 @_in_float32
 def fold(g: Array, *, shape: Shape, kernel: Shape, stride: Shape, dilation: Shape) -> Array:
     """Overlapping windows added up where they came from: the adjoint of ``windows``."""

@@ -35,6 +35,13 @@ def test_with_too_many_parts_each_position_chooses():
     assert " if " in texts(joined, *[numbers(5, 3)] * 9)
 
 
+def test_steps_of_two_are_numbers_of_the_text():
+    """LLVM makes vectors of neighbours two apart, but not of those a number of the call apart."""
+    image = numbers(2, 3, 8, 10).requires_grad_()
+    text = texts(lambda x: jtorch.autograd.grad(F.max_pool2d(x, 2).sum(), x), image)
+    assert text.count("i1 * 2]") == text.count("i1 * 2 + 1]") == 4
+
+
 @pytest.mark.parametrize("pad", [(1, 1), (0, 2), (1, 1, 1, 1)])
 def test_padding_is_not_cut(pad):
     text = texts(lambda x: F.pad(x * 2.0, pad), numbers(3, 4, 5))

@@ -63,6 +63,12 @@ def test_one_kernel(name):
     assert [s.group.style for s in loops if s not in numbers] == [style], shape_of(fused)
 
 
+def test_pooling_and_its_gradient_are_one_kernel():
+    image = floats(1, 2, 8, 8).requires_grad_()
+    made = trace(lambda x: jtorch.autograd.grad((F.max_pool2d(x, 2) ** 2).sum(), x), (image,))
+    assert shape_of(fuse(finalise(optimised(made.graph)), Fuel(-1))) == ["map"]
+
+
 def test_a_matrix_product_stands_alone():
     assert shape_of(fused_of(lambda x: (x.t() @ x).relu() + 1.0, X)) == ["gemm", "map"]
 

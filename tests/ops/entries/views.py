@@ -64,6 +64,15 @@ def _(draw):
     ]
 
 
+@entry("weave")
+def _(draw):
+    return [
+        Sample(tuple(draw.apart(2, 3, 2) for _ in range(6)), {"kernel": (2, 3)}),
+        Sample((draw.apart(3, 4), draw.apart(3, 4)), {"kernel": (2,)}),
+        Sample(tuple(draw.apart(2, 0, 2) for _ in range(4)), {"kernel": (4, 1)}),
+    ]
+
+
 @entry("tril")
 def _(draw):
     return [
