@@ -11,6 +11,7 @@ from typing import Any
 
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME
+from jtorch.ops.slicing import OVERLAPPING
 
 
 class Pick:
@@ -39,7 +40,15 @@ class Pick:
         tracer = self.tracer
         before = tracer.lift(self.tensor._data)
         put = tracer.table[BY_NAME["index_put"].index](before, value, *self.indices, axes=self.axes)
-        tracer.write(self.tensor, put)
+        try:
+            tracer.write(self.tensor, put)
+        except RuntimeError as error:
+            if str(error) != OVERLAPPING:
+                raise
+            raise CompileError(
+                f"{user_source()}: x[i] with a tensor or .item() as i changes in place, of an x whose "
+                "elements share memory, as after expand(): take x[i] of what was expanded, or of a clone()."
+            ) from None
         self.tensor._cell[0] += 1
         self.version = self.storage.version
 

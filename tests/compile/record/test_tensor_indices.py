@@ -161,7 +161,15 @@ def changed_by_another(w, i):
     return other + 1
 
 
-@pytest.mark.parametrize("f", [changed_after, changed_on_the_tape, changed_by_another])
+def changed_in_places_that_are_one(w, i):
+    row = w.unsqueeze(0).expand(2, *w.shape)[i]  # all rows are w: eager mode writes there
+    row.mul_(2)
+    return row * 1
+
+
+@pytest.mark.parametrize(
+    "f", [changed_after, changed_on_the_tape, changed_by_another, changed_in_places_that_are_one]
+)
 def test_what_only_a_view_would_see_is_refused(f):
     told = r"test_tensor_indices\.py:\d+ in changed_.*x\[i\] with a"
     with pytest.raises(jtorch.errors.CompileError, match=told):
