@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from jtorch.core.command import run
@@ -49,6 +50,15 @@ def _trainer(torch: Any, model: Any, loss: Callable) -> Callable:
         return found
 
     return step
+
+
+def example_of(name: str, torch: Any) -> dict[str, Any]:
+    """The names of ``examples/{name}.py`` as a program of another library, where only that name differs."""
+    file = Path(__file__).parents[1] / "examples" / f"{name}.py"
+    names: dict[str, Any] = {"__name__": f"{name}_of_{torch.__name__}"}
+    text = file.read_text().replace("jtorch", torch.__name__)
+    exec(compile(text, str(file), "exec", dont_inherit=True), names)
+    return names
 
 
 def _mlp(torch: Any) -> tuple[Callable, Callable]:
@@ -189,6 +199,22 @@ def _cells(torch: Any) -> tuple[Callable, Callable]:
     return _trainer(torch, model, loss), lambda n: (torch.randn(n, 8, 1),)
 
 
+def _tree_level(torch: Any) -> tuple[Callable, Callable]:
+    """The cell of a tree LSTM for one level: so many nodes, over so many children."""
+    model = example_of("tree_lstm", torch)["ChildSumLSTM"](32)
+
+    def loss(words: Any, h: Any, c: Any, child: Any, parent: Any) -> Any:
+        h, c = model(words, h, c, child, parent)
+        return model.readout(h).square().mean() + c.square().mean()
+
+    def batch(size: Any) -> tuple:
+        n, e = size
+        child, parent = torch.randperm(e), torch.randint(0, n, (e,))
+        return torch.randint(0, 6, (n,)), torch.randn(e, 32), torch.randn(e, 32), child, parent
+
+    return _trainer(torch, model, loss), batch
+
+
 def _serving(torch: Any) -> tuple[Callable, Callable]:
     nn = torch.nn
     model = nn.Sequential(
@@ -227,6 +253,9 @@ WORKLOADS = {
         _lstm, lambda r, count: [(20, n) for n in r.sample(range(3, 90), min(count, 87))]
     ),
     "two LSTM cells, steps": Workload(_cells, _between(10, 60)),
+    "tree LSTM, nodes of a level": Workload(
+        _tree_level, lambda r, count: [(n, 2 * n + r.randint(0, n)) for n in r.sample(range(5, 90), count)]
+    ),
     "sorted batches": Workload(_sorted, _between(10, 400)),
     "actions, environments": Workload(_actions, _between(2, 200), grad=False),
     "an integer that counts": Workload(_counted, lambda r, count: list(range(count))),
