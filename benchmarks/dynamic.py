@@ -215,6 +215,14 @@ def _tree_level(torch: Any) -> tuple[Callable, Callable]:
     return _trainer(torch, model, loss), batch
 
 
+def _tagger(torch: Any) -> tuple[Callable, Callable]:
+    """A bidirectional LSTM that tags words, on batches of sentences of one length."""
+    names, F = example_of("tagger", torch), torch.nn.functional
+    model, words = names["Tagger"](32), len(names["VOCABULARY"])
+    step = _trainer(torch, model, lambda x, y: F.cross_entropy(model(x), y))
+    return step, lambda size: (torch.randint(0, words, size), torch.randint(0, len(names["TAGS"]), size))
+
+
 def _serving(torch: Any) -> tuple[Callable, Callable]:
     nn = torch.nn
     model = nn.Sequential(
@@ -255,6 +263,9 @@ WORKLOADS = {
     "two LSTM cells, steps": Workload(_cells, _between(10, 60)),
     "tree LSTM, nodes of a level": Workload(
         _tree_level, lambda r, count: [(n, 2 * n + r.randint(0, n)) for n in r.sample(range(5, 90), count)]
+    ),
+    "tagger, batch and length": Workload(
+        _tagger, lambda r, count: [(r.randint(2, 12), r.randint(6, 30)) for _ in range(count)]
     ),
     "sorted batches": Workload(_sorted, _between(10, 400)),
     "actions, environments": Workload(_actions, _between(2, 200), grad=False),
