@@ -12,7 +12,9 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
+import sys
 import time
+import types
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,13 +54,14 @@ def _trainer(torch: Any, model: Any, loss: Callable) -> Callable:
     return step
 
 
-def example_of(name: str, torch: Any) -> dict[str, Any]:
-    """The names of ``examples/{name}.py`` as a program of another library, where only that name differs."""
+def example_of(name: str, torch: Any) -> Any:
+    """``examples/{name}.py`` as a module of another library's program: only the library's name differs."""
     file = Path(__file__).parents[1] / "examples" / f"{name}.py"
-    names: dict[str, Any] = {"__name__": f"{name}_of_{torch.__name__}"}
+    module = types.ModuleType(f"{name}_of_{torch.__name__}")
+    sys.modules[module.__name__] = module  # where torch.compile looks for the globals of its functions
     text = file.read_text().replace("jtorch", torch.__name__)
-    exec(compile(text, str(file), "exec", dont_inherit=True), names)
-    return names
+    exec(compile(text, str(file), "exec", dont_inherit=True), module.__dict__)
+    return module
 
 
 def _mlp(torch: Any) -> tuple[Callable, Callable]:
@@ -201,7 +204,7 @@ def _cells(torch: Any) -> tuple[Callable, Callable]:
 
 def _tree_level(torch: Any) -> tuple[Callable, Callable]:
     """The cell of a tree LSTM for one level: so many nodes, over so many children."""
-    model = example_of("tree_lstm", torch)["ChildSumLSTM"](32)
+    model = example_of("tree_lstm", torch).ChildSumLSTM(32)
 
     def loss(words: Any, h: Any, c: Any, child: Any, parent: Any) -> Any:
         h, c = model(words, h, c, child, parent)
@@ -217,10 +220,10 @@ def _tree_level(torch: Any) -> tuple[Callable, Callable]:
 
 def _tagger(torch: Any) -> tuple[Callable, Callable]:
     """A bidirectional LSTM that tags words, on batches of sentences of one length."""
-    names, F = example_of("tagger", torch), torch.nn.functional
-    model, words = names["Tagger"](32), len(names["VOCABULARY"])
+    example, F = example_of("tagger", torch), torch.nn.functional
+    model, words, tags = example.Tagger(32), len(example.VOCABULARY), len(example.TAGS)
     step = _trainer(torch, model, lambda x, y: F.cross_entropy(model(x), y))
-    return step, lambda size: (torch.randint(0, words, size), torch.randint(0, len(names["TAGS"]), size))
+    return step, lambda size: (torch.randint(0, words, size), torch.randint(0, tags, size))
 
 
 def _serving(torch: Any) -> tuple[Callable, Callable]:
@@ -243,6 +246,16 @@ def _sampling(torch: Any) -> tuple[Callable, Callable]:
         return model[2](model[1](model[0](x), src_mask=mask)[:, -1]).softmax(-1)
 
     return following, lambda n: (torch.randint(0, 65, (1, n)),)
+
+
+def _beams(torch: Any) -> tuple[Callable, Callable]:
+    """One step of a beam search: the best characters after each of so many contexts."""
+    model = example_of("beam_search", torch).GPT(65, 128).eval()
+
+    def best(contexts: Any) -> Any:
+        return model(contexts)[:, -1].log_softmax(-1).topk(6).values
+
+    return best, lambda size: (torch.randint(0, 65, size),)
 
 
 WORKLOADS = {
@@ -271,6 +284,9 @@ WORKLOADS = {
     "actions, environments": Workload(_actions, _between(2, 200), grad=False),
     "an integer that counts": Workload(_counted, lambda r, count: list(range(count))),
     "serving, batches of 1 to 32": Workload(_serving, _between(1, 33), grad=False),
+    "beams, growing context": Workload(
+        _beams, lambda r, count: [(r.randint(2, 8), t) for t in range(2, 2 + count)], grad=False
+    ),
     "sampling, growing context": Workload(_sampling, lambda r, count: list(range(2, 2 + count)), grad=False),
 }
 

@@ -54,7 +54,7 @@ def test_batches_are_of_one_length_and_hold_everything(example):
 def test_pytorch_gives_the_same_scores(example):
     torch = pytest.importorskip("torch")
     jtorch.set_default_dtype(jtorch.float64)
-    model, theirs = example.Tagger(8), example_of("tagger", torch)["Tagger"](8).double()
+    model, theirs = example.Tagger(8), example_of("tagger", torch).Tagger(8).double()
     state = {name: torch.tensor(p.tolist(), dtype=torch.float64) for name, p in model.state_dict().items()}
     theirs.load_state_dict(state)
     words = jtorch.randint(0, len(example.VOCABULARY), (3, 7))

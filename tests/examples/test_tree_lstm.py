@@ -56,10 +56,10 @@ def test_pytorch_gives_the_same_states(example):
     trees = [example.formula(random.Random(2), 4) for _ in range(8)]
     jtorch.set_default_dtype(jtorch.float64)
     model, other = example.ChildSumLSTM(8), example_of("tree_lstm", torch)
-    theirs = other["ChildSumLSTM"](8).double()
+    theirs = other.ChildSumLSTM(8).double()
     state = {name: torch.tensor(p.tolist(), dtype=torch.float64) for name, p in model.state_dict().items()}
     theirs.load_state_dict(state)
     found, order = example.by_height(model, trees, jtorch.zeros(0, 8))
-    expected, _ = other["by_height"](theirs, trees, torch.zeros(0, 8, dtype=torch.float64))
+    expected, _ = other.by_height(theirs, trees, torch.zeros(0, 8, dtype=torch.float64))
     assert found.shape == (len(order), 8)
     assert found.flatten().tolist() == pytest.approx(expected.flatten().tolist(), rel=1e-11)
