@@ -146,6 +146,7 @@ def scans_of(plan: Plan) -> dict[Task, Loop]:
     """The tasks of a plan that are loops."""
     tasks = [task for task in plan.tasks if task.step.kind is StepKind.SCAN]
     read = {var for task in plan.tasks for var in task.reads} | set(plan.fused.graph.outputs)
+    read |= plan.parts.keys()  # in whose place the whole is read
     unread = {var for task in tasks for var in task.writes} - read
     return {task: Loop(task, plan.fused.find, unread) for task in tasks}
 

@@ -57,6 +57,12 @@ def backwards(x, h):
     return scan(lambda c, v: (c * 0.5 + v * W, (c, v)), h, x, reverse=True)
 
 
+def beneath_its_start(x, h):
+    h, x = h.detach(), x.detach()  # or the way back would read the steps, too
+    _, ys = scan(lambda c, v: (c * 0.5 + v,) * 2, h, x)
+    return jtorch.cat([h[None], ys]) * 2, h * W
+
+
 def several(x, h):
     def step(carry, part):
         total, count = carry["total"] + part["a"] * part["b"], carry["count"] + 1
@@ -155,6 +161,7 @@ def of_masks(x, h):
 LOOPS = (
     decayed, no_y, no_xs, backwards, several, lstm, of_the_outer_tape, passed_on, of_the_same, written_inside,
     nested, twice, of_different_steps, with_a_number, looked_up, without_gradients, checkpointed, of_masks,
+    beneath_its_start,
 )  # fmt: skip
 
 
