@@ -226,6 +226,26 @@ def _tagger(torch: Any) -> tuple[Callable, Callable]:
     return step, lambda size: (torch.randint(0, words, size), torch.randint(0, tags, size))
 
 
+def _policy(torch: Any) -> tuple[Callable, Callable]:
+    """What actor and critic make of an episode of so many steps."""
+    example = example_of("policy_gradient", torch)
+    model = example.ActorCritic()
+    step = _trainer(torch, model, lambda states, actions: example.policy_loss(model, states, actions))
+    return step, lambda n: (torch.randn(n, 4), torch.randint(0, 2, (n,)))
+
+
+def _ode_step(torch: Any) -> tuple[Callable, Callable]:
+    """Forward and backward of one step of an adaptive solver: so many points, and how far to go."""
+    nn, example = torch.nn, example_of("neural_ode", torch)
+    f = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 2))
+
+    def loss(y: Any, length: float) -> Any:
+        end, slope, error = example.dopri5_step(f, y, f(y), length, 1e-4)
+        return end.square().mean() + slope.square().mean() + error
+
+    return _trainer(torch, f, loss), lambda size: (torch.randn(size[0], 2), size[1])
+
+
 def _serving(torch: Any) -> tuple[Callable, Callable]:
     nn = torch.nn
     model = nn.Sequential(
@@ -280,6 +300,11 @@ WORKLOADS = {
     "tagger, batch and length": Workload(
         _tagger, lambda r, count: [(r.randint(2, 12), r.randint(6, 30)) for _ in range(count)]
     ),
+    "tagger, one by one": Workload(_tagger, lambda r, count: [(1, n) for n in _between(6, 60)(r, count)]),
+    "ODE, points and length of a step": Workload(
+        _ode_step, lambda r, count: [(n, r.uniform(0.01, 0.5)) for n in _between(5, 200)(r, count)]
+    ),
+    "policy update, steps": Workload(_policy, _between(10, 300)),
     "sorted batches": Workload(_sorted, _between(10, 400)),
     "actions, environments": Workload(_actions, _between(2, 200), grad=False),
     "an integer that counts": Workload(_counted, lambda r, count: list(range(count))),
