@@ -36,7 +36,7 @@ from jtorch.compile.observe.builtin_calls import (
 from jtorch.compile.observe.cached import CACHE, see_cached, see_handed
 from jtorch.compile.observe.changes import is_changing
 from jtorch.compile.observe.container_items import write_item
-from jtorch.compile.observe.draws import check_call_out, see_draw
+from jtorch.compile.observe.draws import check_call_out, see_draw, see_range
 from jtorch.compile.observe.fact_guards import AliveRead, CacheRead
 from jtorch.compile.observe.guards import (
     MISSING,
@@ -137,7 +137,8 @@ def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = 
         see_cached(stop, callee, args, names)
         return
     if not _is_watched(callee):
-        if see_draw(stop, callee, args, names) or see_clock(stop, callee, args):
+        is_draw = see_draw(stop, callee, args, names) or see_range(stop, callee, args, names)
+        if is_draw or see_clock(stop, callee, args):
             return
         check_volatile(observer, stop.frame, callee, args)
         if getattr(callee, "__name__", "") == "__hash__":

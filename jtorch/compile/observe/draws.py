@@ -27,7 +27,7 @@ from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.stand_ins import is_stand_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.core.dim import is_symbolic
-from jtorch.core.errors import Source
+from jtorch.core.errors import Restart, Source
 
 _OF_PYTHON = frozenset({
     "random", "uniform", "randint", "randrange", "getrandbits", "gauss", "normalvariate", "lognormvariate",
@@ -43,6 +43,7 @@ def _of_numpy(cls: type) -> frozenset[str]:
     return frozenset(name for name in vars(cls) if not name.startswith("_")) - _NO_DRAWS
 
 
+_SHUFFLING = (np.random.RandomState, np.random.Generator)  # of arrays, in place
 _METHODS: dict[type, frozenset[str]] = {
     random.Random: _OF_PYTHON,
     np.random.RandomState: _of_numpy(np.random.RandomState),
@@ -53,9 +54,13 @@ _CONSTANTS = (bool, int, float, str, type(None), range, np.dtype)
 _CONTAINERS = (list, tuple, deque)
 
 
+class Shuffling(Restart):
+    """The function shuffles an array that it has made: record it with what stands for such an array."""
+
+
 @dataclass(frozen=True)
 class Brought:
-    """An integer that each call brings: the ``argument`` with that position, or what is at a ``place``."""
+    """What each call brings: the ``argument`` with that position, or an integer at a ``place``."""
 
     argument: int | None
     place: Any
@@ -104,9 +109,9 @@ class Draw:
 
     def find(self, given: Mapping[int, Any] | Sequence[Any] = ()) -> Any:
         """What it gives now, for the call with these arguments; MISSING where it raises."""
-        args = [value.value(given) if type(value) is Brought else value for value in self.args]
-        named = {k: value.value(given) if type(value) is Brought else value for k, value in self.named}
         try:
+            args = [value.value(given) if type(value) is Brought else value for value in self.args]
+            named = {k: value.value(given) if type(value) is Brought else value for k, value in self.named}
             return self.call(*args, **named)
         except Exception:  # which eager mode raises in its place
             return MISSING
@@ -126,6 +131,7 @@ def _identity(value: Any) -> Any:
 
 _UNIFORM = frozenset({
     "rand", "random", "random_sample", "sample", "ranf", "randint", "uniform", "permutation", "choice",
+    "shuffle",
 })  # fmt: skip
 
 
@@ -200,7 +206,8 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
     if isinstance(callee, types.BuiltinMethodType):
         args = [callee.__self__, *args]
     name, generator = getattr(callee, "__name__", ""), args[0] if args else None
-    if name not in _METHODS.get(type(generator), ()) or is_kept(stop):
+    shuffles = name == "shuffle" and isinstance(generator, _SHUFFLING) and len(args) == 2 and not names
+    if not (shuffles or name in _METHODS.get(type(generator), ())) or is_kept(stop):
         return False
     is_bound = isinstance(callee, types.BuiltinMethodType)
     call = callee if is_bound else functools.partial(callee, generator)
@@ -208,6 +215,8 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
         return False
     if any(generator is leaf for leaf in observer.leaves):  # perhaps a new one for each call
         return False
+    if shuffles:
+        return _see_shuffle(stop, call, generator, args[1])
     written = {id(place.container) for place in observer.effects.places}
     if any(map(is_symbolic, args)):
         observer.drawn.by_sizes()
@@ -222,6 +231,46 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
     if drawn is MISSING:
         return False
     stop.put(stop.callee, lambda *args, **named: drawn)
+    return True
+
+
+def _see_shuffle(stop: Stop, call: Callable[..., Any], generator: Any, array: Any) -> bool:
+    drawn = stop.observer.drawn
+    if drawn.known.ranges_by_sizes:
+        drawn.by_sizes()
+    is_made = type(array) is np.ndarray and not stop.observer.is_outside(array)
+    if is_made and not (drawn.known.shuffles or drawn.known.draws_by_sizes):
+        raise Shuffling
+    start = drawn.order_of(array)
+    if start is MISSING:
+        return False
+    draw = Draw(generator, functools.partial(_shuffled, call), "shuffle", (start,), (), source_of(stop.frame))
+    if not drawn.shuffle(draw, array, stop.observer.meet):
+        return False
+    stop.put(stop.callee, lambda *args: None)
+    return True
+
+
+def _shuffled(call: Callable[..., Any], array: Any) -> np.ndarray:
+    """A copy of ``array``, which may be passed on by a tensor, in the order that ``call`` gives it."""
+    copy = np.array(getattr(array, "lent", array))
+    call(copy)
+    return copy
+
+
+def see_range(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -> bool:
+    """``np.arange(*args)`` is about to be called, in a function that shuffles an array: whether it gets what
+    stands for that array."""
+    drawn = stop.observer.drawn
+    if callee is not np.arange or not stop.callee or names:
+        return False
+    if any(map(is_symbolic, args)):
+        drawn.known.ranges_by_sizes = True
+    known = all(type(value) is int for value in args) and not stop.observer.on_the_way_back
+    if not (known and drawn.known.shuffles):
+        return False
+    made = drawn.range(np.arange(*args))
+    stop.put(stop.callee, lambda *args: made)
     return True
 
 

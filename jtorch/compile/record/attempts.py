@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.compile.observe.draws import Shuffling
 from jtorch.compile.observe.effects import Counting, Filling, Place, Replacing
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Digits
@@ -47,6 +48,8 @@ class Known:
     integers: frozenset[int] = frozenset()  # that change from call to call
     of_numpy: frozenset[int] = frozenset()  # NumPy's numbers among the arguments of the latest attempt
     why_exact: str = ""  # why sizes must be numbers
+    shuffles: bool = False  # whether it shuffles an array that it makes
+    ranges_by_sizes: bool = False  # whether it makes arrays to count by sizes that may be symbols
     draws_by_sizes: bool = False  # whether the arguments of a draw are sizes that may be symbols
     masks: Masks = Masks.APART  # what they are counted as, where that is asked
     counting: CountNeeded | None = None  # where it was
@@ -72,6 +75,8 @@ class Known:
             self.wholes[id(found.whole)] = found.whole
         elif isinstance(found, Filled):
             self.refills += 1
+        elif isinstance(found, Shuffling):
+            self.shuffles = True
         elif isinstance(found, Counting):
             self.counts[found.place.identity] = found.place
         elif isinstance(found, Replacing):

@@ -21,6 +21,7 @@ from jtorch.compile.observe.scalar import Digits
 from jtorch.compile.record.arguments import Arguments
 from jtorch.compile.record.arrays import NUMBERS
 from jtorch.compile.record.inputs import LARGEST, LeafPlace, NumberInput, ScalarInput, of
+from jtorch.compile.record.numpy_arrays import NumpyArray
 from jtorch.compile.record.opened import LEAF, Opened, lend_some, open_up
 from jtorch.compile.record.shared_memory import FOREIGN, owner
 from jtorch.core.errors import CompileError, Restart
@@ -37,6 +38,8 @@ class Drawn:
         self.draws: list[Opened] = []
         self._positions = Positions()
         self._owners: dict[int, Any] = {}  # of the memory of what was drawn
+        # arrays that may be shuffled by their storage: (it, its version, the elements or who brings them)
+        self._orders: dict[int, tuple[Any, int, Any]] = {}
 
     def draw(self, draw: Draw, meet: Callable[[Any], Any]) -> Any:
         """What the function finds for a draw, of which ``meet`` is told the arrays; MISSING where no call
@@ -67,6 +70,35 @@ class Drawn:
             if type(shown[k]) is np.ndarray:
                 shown[k] = tracer.numpy_arrays.of(tracer.lift(shown[k]))
         return opened.build(shown)[0]
+
+    def range(self, array: np.ndarray) -> NumpyArray:
+        """What stands for an ``array`` that the function has made, and may shuffle."""
+        made = NumpyArray(self.tracer.new(array))
+        self._know_order(made, array)
+        return made
+
+    def order_of(self, array: Any) -> Any:
+        """The elements that ``array`` has at each call, or who brings them; MISSING where nobody knows
+        before the call's kernels run."""
+        if type(array) is not NumpyArray or array.is_number or array.copied or array.memory.chain:
+            return MISSING
+        storage, version, order = self._orders.get(id(array.memory.storage), (None, 0, MISSING))
+        return order if storage is not None and storage.version == version else MISSING
+
+    def shuffle(self, draw: Draw, array: NumpyArray, meet: Callable[[Any], Any]) -> bool:
+        """Have each call write to ``array`` what ``draw`` gives, which shuffles a copy of it: whether it can
+        be drawn."""
+        position = len(self.arguments.leaves)
+        drawn = self.draw(draw, meet)
+        if drawn is MISSING:
+            return False
+        self.tracer.write(wrap(array.memory), drawn.memory)
+        self._know_order(array, Brought(position, LeafPlace(position)))
+        return True
+
+    def _know_order(self, array: NumpyArray, order: Any) -> None:
+        storage = array.memory.storage
+        self._orders[id(storage)] = storage, storage.version, order
 
     def brought(self, number: Any) -> Any:
         """An integer that each call brings as the argument of a draw; MISSING for one that is computed."""

@@ -347,6 +347,111 @@ def test_sizes_that_are_drawn_for():
     assert sum(map(len, compiled.plans.values())) == 1
 
 
+# -- arrays that are shuffled ------------------------------------------------------------------------------
+
+
+def minibatches(x):
+    indices, sums = np.arange(8), []
+    early = indices[2:5]
+    for _ in range(3):
+        np.random.shuffle(indices)
+        for start in range(0, 8, 4):
+            sums.append(x[indices[start : start + 4]].sum() * (start + 1))
+    return jtorch.stack(sums), x[early], indices, len(indices)
+
+
+def shuffled_by_a_generator(x):
+    indices = np.arange(2, 8, 2)
+    NUMBERS.shuffle(indices)
+    first = x[indices]
+    NUMBERS.shuffle(indices)
+    return first, x[indices], indices * 2
+
+
+def shuffled_under_a_tensor(x):
+    indices = np.arange(4)
+    np.random.shuffle(indices)
+    tensor = jtorch.from_numpy(indices)
+    np.random.shuffle(indices)
+    return tensor, x[tensor], np.random.rand()
+
+
+def shuffled_in_turn(x):
+    ones, others = np.arange(3), np.arange(4)
+    np.random.shuffle(others)
+    np.random.shuffle(ones)
+    np.random.shuffle(others)
+    return x[ones], others, random.random()
+
+
+@pytest.mark.parametrize(
+    "f", [minibatches, shuffled_by_a_generator, shuffled_under_a_tensor, shuffled_in_turn]
+)
+def test_an_array_that_the_function_shuffles(f):
+    compiled = assert_as_eager(f, [(jtorch.arange(8.0) * k,) for k in range(5)])
+    assert sum(map(len, compiled.plans.values())) == 1
+
+
+def test_sizes_that_are_shuffled_for():
+    def program(x):
+        indices = np.arange(x.shape[0])
+        np.random.shuffle(indices)
+        return x[indices]
+
+    assert_as_eager(program, [(jtorch.arange(float(n)),) for n in (5, 5, 6, 7, 0, 1, 9)], False)
+
+
+def written_between(x):
+    indices = np.arange(4)
+    np.random.shuffle(indices)
+    indices[0] = 3
+    np.random.shuffle(indices)
+    return x[indices]
+
+
+def shuffled_views(x):
+    indices = np.arange(4)
+    np.random.shuffle(indices[:2])
+    return x[indices]
+
+
+def computed(x):
+    indices = np.arange(4) * 2 % 3
+    np.random.shuffle(indices)
+    return x[indices]
+
+
+def rows(x):
+    indices = np.arange(4).reshape(2, 2)
+    np.random.shuffle(indices)
+    return x[indices]
+
+
+OUTSIDE = np.arange(4)
+
+
+def outside(x):
+    np.random.shuffle(OUTSIDE)
+    return x[OUTSIDE] * np.random.rand()
+
+
+@pytest.mark.parametrize("f", [written_between, shuffled_views, computed, rows])
+def test_other_arrays_are_shuffled_in_eager_mode(f):
+    assert_as_eager(f, [(X,)] * 4, compiles=False)
+
+
+def test_an_array_from_outside_is_shuffled_in_eager_mode():
+    def run(wrap):
+        OUTSIDE[:] = range(4)
+        states()
+        step = wrap(outside)
+        return [step(X).tolist() for _ in range(4)], OUTSIDE.tolist()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f)
+
+
 def test_a_draw_that_raises():
     def run(wrap):
         pool = list(range(5))
