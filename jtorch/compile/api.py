@@ -46,7 +46,18 @@ from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.deferred_backward import LaterError
 from jtorch.compile.record.opened import varying
-from jtorch.compile.record.sizing import STILL, Axes, Masks, Moved, Moving, Sizings, are_marked, sizing_of
+from jtorch.compile.record.sizing import (
+    APART,
+    STILL,
+    Axes,
+    Counted,
+    Masks,
+    Moved,
+    Moving,
+    Sizings,
+    are_marked,
+    sizing_of,
+)
 from jtorch.compile.record.tree import flatten_call
 from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
@@ -371,7 +382,8 @@ class CompiledFunction(Asks):
         """A plan for as many calls as may be, and the recording that it is made of. None where another
         recording is refused, or a check fails of what is known already: eager mode says so."""
         sizing, why = self._sizing(leaves, moving), ""
-        masks = Masks.APART if targets.chosen(self.options.interpreted) is targets.CPU else Masks.NUMBERS
+        is_cpu = targets.chosen(self.options.interpreted) is targets.CPU
+        masks = APART if is_cpu else Masks(Counted.EXACT)
         may_wait = True
         while True:
             with timings.measure("trace"):
@@ -385,8 +397,8 @@ class CompiledFunction(Asks):
             except Exact as error:  # no plan for any of these sizes: one for fewer of them
                 made.journal.undo()
                 counted = made.sizing is not None and bool(made.sizing.counted)
-                if counted and masks.closer is not None:
-                    masks = masks.closer
+                if counted and (closer := masks.closer(error)) is not None:
+                    masks = closer
                 else:
                     sizing, moving, why = None, STILL, str(error)
                 may_wait = False

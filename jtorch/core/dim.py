@@ -254,7 +254,8 @@ class Dim:
             return env.decide(f"{self.text} {sign} 0", answer)
         is_equal = answer == (sign == "==")
         if env.planning and is_equal:  # these very sizes hide what is so in general
-            raise Exact("sizes that are no function of each other are equal by chance")
+            symbols = env.symbols_in(self.text)
+            raise Exact("sizes that are no function of each other are equal by chance", symbols)
         first = min(term for term in terms if term)
         one_sign = terms if terms[first] > 0 else {term: -c for term, c in terms.items()}
         env.decide(f"{written(one_sign, env.atoms)} == 0", is_equal)

@@ -17,7 +17,11 @@ LEAST = 2  # of a symbol: programs treat 0 and 1 in their own ways, so these are
 
 
 class Exact(Restart):
-    """Sizes must be numbers, for a reason in words."""
+    """Sizes must be numbers, for a reason in words; those of these ``symbols``, where any are named."""
+
+    def __init__(self, why: str, symbols: Collection[str] = ()) -> None:
+        super().__init__(why)
+        self.symbols = frozenset(symbols)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +85,13 @@ class Environment:
         """The number of a known atom."""
         return self._known[text]
 
+    def symbols_in(self, text: str) -> set[str]:
+        """The names of the symbols that a text has."""
+        return {name for name in NAMES.findall(text) if name in self.symbols}
+
     def is_about(self, test: str, names: Collection[str]) -> bool:
         """Whether a test asks of no other symbols than those of these ``names``."""
-        return all(name in names for name in NAMES.findall(test) if name in self.symbols)
+        return self.symbols_in(test) <= {*names}
 
     def function(self, f: Callable) -> str:
         """A name for ``f`` in texts."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from jtorch.eager.binding import APPLY
+from jtorch.eager.binding import APPLY, raw
 from jtorch.eager.creation import (
     arange,
     empty,
@@ -56,7 +56,7 @@ ops = SimpleNamespace(**APPLY)
 __all__ = [  # noqa: RUF022 - sorted by purpose
     # values: tensors, what computes with them, numbers of a dtype, memory shared with others
     "Size", "Tensor", "apart", "as_tensor", "finfo", "from_dlpack", "from_numpy", "functions", "has_elements",
-    "hold_memory_of", "integer", "long_name", "ops", "reads_elements", "swap_tensors", "to_dlpack",
+    "hold_memory_of", "integer", "long_name", "ops", "raw", "reads_elements", "swap_tensors", "to_dlpack",
     "vector_norm",
     # those of 16 bits, which are computed in float32
     "in_float32", "widened",

@@ -11,13 +11,13 @@ import warnings
 from typing import Any
 
 from jtorch.core.number_ranges import is_number
-from jtorch.eager.public import Tensor, empty, functions, ops, zeros
+from jtorch.eager.public import Tensor, empty, functions, ops, reads_elements, zeros
 from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
 from jtorch.nn.recurrent_cells import same_dtype, total_bias
-from jtorch.nn.utils.lengths import numbers_in
+from jtorch.nn.utils import packing
 from jtorch.nn.utils.rnn import PackedSequence
 from jtorch.ops.recurrent_turns import EqualSteps
 
@@ -214,8 +214,12 @@ class RNNBase(Module):
         self, input: PackedSequence, states: list[Tensor] | None
     ) -> tuple[PackedSequence, list[Tensor]]:
         data, batch_sizes, order, back = input
-        sizes = tuple(numbers_in(batch_sizes, "lengths of packed sequences"))
         self.check_input(data, batch_sizes)
+        sizes: Any
+        if reads_elements():
+            sizes = tuple(batch_sizes.tolist())
+        else:
+            sizes = packing.steps_of(data, batch_sizes, packing.number_of_sequences(batch_sizes, order))
         if states is not None:
             self._check_states(data, states, sizes[0])
             if order is not None:

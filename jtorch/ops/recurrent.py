@@ -15,6 +15,7 @@ from itertools import accumulate
 from jtorch.core.op import composite
 from jtorch.core.sizes import remembered
 from jtorch.ops.contraction import swap
+from jtorch.ops.recurrent_packed import PackedSteps
 from jtorch.ops.recurrent_turns import (
     GRU,
     GRU_BACK,
@@ -125,6 +126,8 @@ def _joined(xp, parts, reverse):
 
 def _previous(xp, states, first, sizes, reverse):
     """For each row the state that it was computed from; ``states`` has those after each step."""
+    if sizes.__class__ is PackedSteps:
+        return sizes.previous(xp, states, first, reverse)
     n, rows = sizes[0], states.shape[0]
     if (
         sizes.__class__ is EqualSteps or sizes[-1] == n < rows

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.ops.recurrent_packed import MASKED, PackedSteps, loop
 from jtorch.ops.routines import formula, records
-from jtorch.ops.scanning import scan, scanned
+from jtorch.ops.scanning import scanned
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +32,26 @@ class EqualSteps:
 
 def is_loop(xp, x, sizes):
     """Whether a layer over the rows ``x`` is one loop of a recording. Other dtypes have no kernels."""
-    kinds = np.float32, np.float64
-    return sizes.__class__ is EqualSteps and records(xp) and x.dtype in kinds and sizes.steps > 1
+    if not (records(xp) and x.dtype in (np.float32, np.float64)):
+        return False
+    return sizes.__class__ is PackedSteps or (sizes.__class__ is EqualSteps and sizes.steps > 1)
 
 
 def looped(xp, op, sizes, reverse, carries, constants, rows, *options):
     """The outputs of a loop ``op``: of all steps, as matrices like ``rows``; and of the last one."""
     n, steps = sizes.rows, sizes.steps
-    xs = [xp.reshape(x, shape=(steps, n, x.shape[1])) for x in rows]
+    packed = sizes.__class__ is PackedSteps
+    if packed:
+        op, xs = MASKED[op.name], [*(sizes.padded(xp, x) for x in rows), sizes.live]
+    else:
+        xs = [xp.reshape(x, shape=(steps, n, x.shape[1])) for x in rows]
     facts = {"constants": len(constants), "reverse": reverse, "options": options}
     found = scanned(xp, op, *carries, *constants, *xs, **facts)
     many = found if op.n_outputs > 1 else (found,)
     flat = [xp.reshape(out, shape=(steps * n, out.shape[2])) for out in many]
     first = 0 if reverse else (steps - 1) * n
-    return flat, [part(xp, out, first, first + n) for out in flat]
+    last = [part(xp, out, first, first + n) for out in flat]
+    return [sizes.taken(xp, out) for out in flat] if packed else flat, last
 
 
 def part(xp, x, start, stop, axis=0):
@@ -80,8 +87,8 @@ def rnn_turn_back(xp, carries, constants, xs):
     return dz, xp.matmul(dz, weight)
 
 
-RNN = scan(rnn_turn, "rnn_scan", outputs=1, carried=(0,), shapes=lambda carries, constants, xs, relu: carries)
-RNN_BACK = scan(
+RNN = loop(rnn_turn, "rnn_scan", outputs=1, carried=(0,), shapes=lambda carries, constants, xs, relu: carries)
+RNN_BACK = loop(
     rnn_turn_back, "rnn_scan_back", outputs=2, carried=(1,),
     shapes=lambda carries, constants, xs: (xs[0], *carries),
 )  # fmt: skip
@@ -135,8 +142,8 @@ def _lstm_back_shapes(carries, constants, xs, *options):
     return xs[0], dh, dh, dc
 
 
-LSTM = scan(lstm_turn, "lstm_scan", outputs=6, carried=(0, 5), shapes=_lstm_shapes)
-LSTM_BACK = scan(lstm_turn_back, "lstm_scan_back", outputs=4, carried=(2, 3), shapes=_lstm_back_shapes)
+LSTM = loop(lstm_turn, "lstm_scan", outputs=6, carried=(0, 5), shapes=_lstm_shapes)
+LSTM_BACK = loop(lstm_turn_back, "lstm_scan_back", outputs=4, carried=(2, 3), shapes=_lstm_back_shapes)
 
 
 # -- GRU
@@ -171,10 +178,10 @@ def gru_turn_back(xp, carries, constants, xs):
     return dz, dh, dh * update + xp.matmul(dz, weight)
 
 
-GRU = scan(
+GRU = loop(
     gru_turn, "gru_scan", outputs=5, carried=(0,), shapes=lambda carries, constants, xs: list(carries) * 5
 )
-GRU_BACK = scan(
+GRU_BACK = loop(
     gru_turn_back, "gru_scan_back", outputs=3, carried=(2,),
     shapes=lambda carries, constants, xs: (xs[0], *carries, *carries),
 )  # fmt: skip

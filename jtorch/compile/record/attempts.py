@@ -19,7 +19,7 @@ from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.inputs import LeafPlace
 from jtorch.compile.record.opened import LEAF, Opened, with_opened
 from jtorch.compile.record.shared_memory import MemoryShared, owner
-from jtorch.compile.record.sizing import Masks, Sizings
+from jtorch.compile.record.sizing import APART, Masks, Sizings
 from jtorch.compile.record.tree import Leaves
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, CountNeeded, Restart
@@ -51,7 +51,7 @@ class Known:
     shuffles: bool = False  # whether it shuffles an array that it makes
     ranges_by_sizes: bool = False  # whether it makes arrays to count by sizes that may be symbols
     draws_by_sizes: bool = False  # whether the arguments of a draw are sizes that may be symbols
-    masks: Masks = Masks.APART  # what they are counted as, where that is asked
+    masks: Masks = APART  # what they are counted as, where that is asked
     counting: CountNeeded | None = None  # where it was
     may_wait: bool = False  # whether the call may run eagerly, and a later one be recorded
     whole: bool = True  # whether a call that cannot be recorded is an error
@@ -102,8 +102,8 @@ class Known:
             self.sizing, self.refills, self.why_exact = None, 0, str(found)
         elif isinstance(found, CountNeeded):
             raise CompileError(found.refusal)
-        elif isinstance(found, Exact) and self.counting is not None and self.masks.closer is not None:
-            self.masks = self.masks.closer
+        elif isinstance(found, Exact) and self.counting is not None and (closer := self.masks.closer(found)):
+            self.masks = closer
         elif isinstance(found, ErrorText) and (self.log or not self.may_wait):
             raise CompileError(found.refusal)
         else:

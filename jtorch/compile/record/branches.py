@@ -21,7 +21,7 @@ from jtorch.compile.graph.at_sizes import Numbers
 from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.record.exchange import refuse_elements
-from jtorch.compile.record.sizing import Masks, Sizing
+from jtorch.compile.record.sizing import Counted, Masks, Sizing
 from jtorch.core.dim import is_symbolic, symbol, value_of
 from jtorch.core.environment import LEAST
 from jtorch.core.errors import CompileError, CountNeeded, user_source
@@ -94,7 +94,7 @@ class Branches:
         atom = tracer.read(tracer.lift(value))
         known = op.name, self._meaning_of(atom)
         if known not in self._places:
-            count = self._count(int(size(self.values_of([atom])[0])))
+            count = self._count(int(size(self.values_of([atom])[0])), atom)
             which = len(self.counts)
             self.counts.append(count)
             (places,) = tracer.emit(op, [atom], {"which": which, "count": count})
@@ -102,16 +102,21 @@ class Branches:
             self._places[known] = places
         return tracer.fresh(self._places[known])
 
-    def _count(self, found: int) -> Any:
+    def _count(self, found: int, mask: Atom) -> Any:
         """``found`` as ``masks`` says; none, and one, are recorded as they are."""
-        if self.sizing is None or self.masks is Masks.NUMBERS or found < LEAST:
+        masks, name = self.masks, f"N{len(self.counts)}"
+        assert masks is not None
+        if self.sizing is None or masks.numbers is Counted.EXACT or found < LEAST or name in masks.pinned:
             return found
-        if self.masks is Masks.ALIKE:
+        if masks.numbers is Counted.ALIKE:
+            (most,) = mask.shape if isinstance(mask, Var) else (0,)
+            if value_of(most) == found:
+                return most
             sizes = [n for shape in self.sizing.shapes.values() for n in shape]
             for known in (*self.counts, *sizes):
                 if is_symbolic(known) and value_of(known) == found:
                     return known
-        return symbol(self.sizing.env, f"N{len(self.counts)}", found)
+        return symbol(self.sizing.env, name, found)
 
     def _meaning_of(self, atom: Atom) -> Hashable:
         """Equal for masks that are computed alike of the same tensors."""

@@ -54,7 +54,7 @@ from jtorch.compile.record.results import (
     with_plain_keys,
 )
 from jtorch.compile.record.returned import Container, Result, Same
-from jtorch.compile.record.sizing import STILL, Masks, Moving, Sizing, Sizings
+from jtorch.compile.record.sizing import APART, STILL, Counted, Masks, Moving, Sizing, Sizings
 from jtorch.compile.record.tape import Tape, check_hooks, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, rebuild
@@ -147,7 +147,7 @@ class Capture:
 def capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str,
     varying: Iterable[Place] = (), may_wait: bool = False, sizing: Sizings | None = None,
-    moving: Moving = STILL, masks: Masks = Masks.APART, whole: bool = True,
+    moving: Moving = STILL, masks: Masks = APART, whole: bool = True,
 ) -> Capture:  # fmt: skip
     """Run ``function`` once on traced values; what is at the places ``varying`` changes from call to call,
     and so do integers that are ``moving``.
@@ -272,7 +272,7 @@ def _capture(
     leaves, opened = _with_what_each_call_brings(leaves, known)
     sizing = None if known.sizing is None else known.sizing(known.fixed, known.integers & known.exact)
     if known.counting is not None:
-        if sizing is None and known.masks is not Masks.NUMBERS:
+        if sizing is None and known.masks.numbers is not Counted.EXACT:
             sizing = Sizing()
         tracer.branches.masks, tracer.branches.sizing = known.masks, sizing
     observer.has_symbols = tracer.has_symbols = sizing is not None

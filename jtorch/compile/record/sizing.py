@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jtorch.compile.record.arrays import is_lent
 from jtorch.core.dim import Dim, is_symbolic, symbol
-from jtorch.core.environment import LEAST, Environment
+from jtorch.core.environment import LEAST, Environment, Exact
 from jtorch.core.sizes import shape_of
 from jtorch.eager.tensor import Tensor
 
@@ -67,17 +67,32 @@ class Sizing:
         return self.texts, self.asked
 
 
-class Masks(Enum):
-    """What a recording takes the number of elements for that a mask names."""
+class Counted(Enum):
+    """What numbers of elements are that masks name."""
 
     APART = "a symbol for each mask"
-    ALIKE = "equal numbers are one symbol: x[m] * y[n]"
-    NUMBERS = "a plan for each number, as for each way through a branch"
+    ALIKE = "equal numbers are one symbol: x[m] * y[n]; a mask that holds everywhere names what it has"
+    EXACT = "a plan for each number, as for each way through a branch"
 
-    @property
-    def closer(self) -> Masks | None:
-        """What is tried where it is asked whether such numbers are equal, and they are, by chance or not."""
-        return {Masks.APART: Masks.ALIKE, Masks.ALIKE: Masks.NUMBERS}.get(self)
+
+class Masks(NamedTuple):
+    """What a recording takes the number of elements for that a mask names. Those in ``pinned`` would be
+    symbols and are the numbers of this call."""
+
+    numbers: Counted = Counted.APART
+    pinned: frozenset[str] = frozenset()
+
+    def closer(self, asked: Exact) -> Masks | None:
+        """What is tried where it was ``asked`` whether such numbers are equal, and they are (by chance?)."""
+        if self.numbers is Counted.APART:
+            return Masks(Counted.ALIKE)
+        more = {name for name in asked.symbols if name.startswith("N")} - self.pinned
+        if more and self.numbers is Counted.ALIKE:
+            return Masks(Counted.ALIKE, self.pinned | more)
+        return None if self.numbers is Counted.EXACT else Masks(Counted.EXACT)
+
+
+APART = Masks()
 
 
 def sizes_of(leaf: Any) -> tuple[int, ...] | None:

@@ -1,8 +1,8 @@
 """Sequences of unequal length: padded to one tensor, or packed without padding.
 
 A packed sequence holds the rows of all first steps, then of all second ones, and so on; ``batch_sizes``
-says how many sequences reach each step. Lengths and batch sizes decide shapes, so they are read as Python
-numbers.
+says how many sequences reach each step. Lengths and batch sizes decide shapes, so eager mode reads them as
+Python numbers; for a recording see ``packing.py``.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.PackedSequence.html
 """
 
@@ -13,7 +13,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 from jtorch.core import dtypes as dt
-from jtorch.eager.public import Tensor, full, functions, tensor
+from jtorch.eager.public import Tensor, full, functions, reads_elements, tensor
+from jtorch.nn.utils import packing
 from jtorch.nn.utils.lengths import numbers_in
 
 _NOT_SORTED = (
@@ -109,14 +110,17 @@ def _starts(sizes: list[int]) -> list[int]:
     return [sum(sizes[:t]) for t in range(len(sizes))]
 
 
-def _numbers(lengths: Any) -> list[int]:
-    if not isinstance(lengths, Tensor):
-        lengths = tensor(lengths, dtype=dt.int64)
-    if lengths.ndim != 1:
+def _vector(lengths: Any) -> Tensor:
+    found = lengths if isinstance(lengths, Tensor) else tensor(lengths, dtype=dt.int64)
+    if found.ndim != 1:
         raise RuntimeError(
-            f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.ndim}D cpu Long tensor"
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {found.ndim}D cpu Long tensor"
         )
-    return numbers_in(lengths, "lengths of packed sequences")
+    return found
+
+
+def _numbers(lengths: Any) -> list[int]:
+    return numbers_in(_vector(lengths), "lengths of packed sequences")
 
 
 def pack_padded_sequence(
@@ -128,24 +132,27 @@ def pack_padded_sequence(
     below 1, above T, not in order, or of another number than B.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pack_padded_sequence.html
     """
-    numbers, order = _numbers(lengths), None
+    found, order = _vector(lengths).to(dt.int64), None
     if not enforce_sorted:
-        places = sorted(range(len(numbers)), key=lambda k: -numbers[k])
-        numbers, order = [numbers[k] for k in places], tensor(places, dtype=dt.int64)
+        order = functions.argsort(found, descending=True, stable=True)
+        found = found[order]
         input = input.index_select(0 if batch_first else 1, order)
     if batch_first:
         input = input.transpose(0, 1)
     if input.numel() == 0:
         raise RuntimeError("Cannot pack empty tensors.")
     steps, batch = input.shape[:2]
-    if len(numbers) != batch:
+    if found.shape[0] != batch:
         raise RuntimeError(
-            f"Expected `len(lengths)` to be equal to batch_size, but got {len(numbers)} (batch_size={batch})"
+            f"Expected `len(lengths)` to be equal to batch_size, but got {found.shape[0]} "
+            f"(batch_size={batch})"
         )
+    if not reads_elements():
+        packing.check_lengths(found, steps, _NOT_SORTED)
+        return PackedSequence(*packing.packed_rows(input, found), order)
+    numbers = found.tolist()
     if min(numbers) <= 0:
-        raise RuntimeError(
-            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
-        )
+        raise RuntimeError(packing.TOO_SHORT)
     if any(a < b for a, b in pairwise(numbers)):
         raise RuntimeError(_NOT_SORTED)
     if numbers[0] > steps:
@@ -166,8 +173,7 @@ def pad_packed_sequence(
 
     Raises ValueError for a ``total_length`` below the longest length.
     """
-    sizes = numbers_in(sequence.batch_sizes, "lengths of packed sequences")
-    length = len(sizes)
+    length = sequence.batch_sizes.shape[0]
     if total_length is not None:
         if total_length < length:
             raise ValueError(
@@ -175,7 +181,23 @@ def pad_packed_sequence(
                 f"total_length={total_length} and max sequence length being {length}"
             )
         length = total_length
-    data, batch = sequence.data, sizes[0]
+    padded, lengths = _padded(sequence, padding_value, length)
+    if batch_first:
+        padded = padded.transpose(0, 1)
+    if sequence.unsorted_indices is None:
+        return padded, lengths
+    order = sequence.unsorted_indices
+    return padded.index_select(0 if batch_first else 1, order), lengths[order]
+
+
+def _padded(sequence: PackedSequence, padding_value: float, length: Any) -> tuple[Tensor, Tensor]:
+    """(padded sequences (length, B, *), lengths (B,)), the longest first."""
+    data, batch_sizes, order, _ = sequence
+    if not reads_elements():
+        batch = packing.number_of_sequences(batch_sizes, order)
+        return packing.padded_rows(data, batch_sizes, batch, padding_value, length)
+    sizes = batch_sizes.tolist()
+    batch = sizes[0]
     starts = _starts(sizes)
     padding = data.shape[0]  # where the row of padding stands
     rows = [
@@ -184,13 +206,7 @@ def pad_packed_sequence(
     ]
     row = full((1, *data.shape[1:]), padding_value, dtype=data.dtype)
     padded = functions.cat([data, row])[tensor(rows, dtype=dt.int64).reshape(length, batch)]
-    lengths = tensor([sum(n > b for n in sizes) for b in range(batch)], dtype=dt.int64)
-    if batch_first:
-        padded = padded.transpose(0, 1)
-    if sequence.unsorted_indices is None:
-        return padded, lengths
-    order = sequence.unsorted_indices
-    return padded.index_select(0 if batch_first else 1, order), lengths[order]
+    return padded, tensor([sum(n > b for n in sizes) for b in range(batch)], dtype=dt.int64)
 
 
 def pad_sequence(

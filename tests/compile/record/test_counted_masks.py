@@ -404,3 +404,21 @@ def test_as_many_elements_as_another_size_when_a_plan_is_looked_at_again():
         for found, expected in zip(compiled(x), program(x), strict=True):
             assert found.tolist() == expected.tolist()
         model.train(not model.training)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_one_number_that_is_another_size_as_well_leaves_others_free(everywhere):
+    """Of two masks one names as many elements as a size of the program, or all: the other has any number."""
+
+    def step(x, y, first, second):
+        total = x[first].sum()
+        return (x if everywhere else y) + total, x[second].exp().cumsum(0)
+
+    compiled = jtorch.compile(step, fullgraph=True)
+    n, y = 20, randn(8)
+    for k in range(12):
+        x, alike = randn(n), (n if everywhere else len(y)) if k % 2 else 5 + k % 3
+        found = mask_of(n, alike), mask_of(n, 9 + k % 10)
+        for a, b in zip(compiled(x, y, *found), step(x, y, *found), strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
+    assert sum(map(len, compiled.plans.values())) == 2

@@ -124,9 +124,9 @@ def test_a_truncated_normal_of_each_call():
         assert all(jtorch.allclose(compiled(X, mean, a), y, atol=1e-6) for y in expected)
 
 
-def test_lengths_of_packed_sequences_are_refused_with_their_line():
+def test_lengths_of_a_list_of_sequences_are_refused_with_their_line():
     def f(x, lengths):
-        return jtorch.nn.utils.rnn.pack_padded_sequence(x, lengths).data
+        return jtorch.nn.utils.rnn.unpad_sequence(x, lengths)[0]
 
     with pytest.raises(CompileError, match=r"test_elements_that_decide.py.* lengths of packed sequences"):
         jtorch.compile(f)(jtorch.ones(4, 2, 1), jtorch.tensor([4, 2]))
