@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jtorch.compile import debug
+from jtorch.compile import debug, made_anew
 from jtorch.compile.asking import Asks, BoundFunction
 from jtorch.compile.eager_calls import EagerCalls, Form, form_of
 from jtorch.compile.graph.faults import fault_in, told
@@ -633,4 +633,4 @@ def _compiled(model: Callable, options: Options) -> Any:
         frames.require_known()
     if isinstance(model, Module):
         return optimized(model, options)
-    return CompiledFunction(model, options)
+    return made_anew.same(model, options, CompiledFunction)
