@@ -27,12 +27,14 @@ from jtorch.native.build import KernelBuildError, symbol_name
 from jtorch.native.intrinsics import POINTER_DTYPES
 
 _OPTIONS = {"fastmath": False, "opt": 3, "fma": 0}
-_MANGLED = re.compile(r"\b_Z\w+")
+_VERSION = "8.0"  # of PTX: drivers from CUDA 12.0 on take it, and they refuse what NVVM writes, its own
+_CC = (8, 0)  # a driver translates this for every device that is not older
+_NUMBERED = re.compile(r"\b(?:_Z\w+|_cudapy_smem_\d+)")
 _GLOBAL = 1  # NVVM's address space of device memory
 
 
-def compile_ptx(kernel: CudaKernel, cc: tuple[int, int], table: bool = False) -> str:
-    """PTX of ``kernel`` for compute capability ``cc``, with one entry named ``entry_name(kernel, table)``.
+def compile_ptx(kernel: CudaKernel, table: bool = False) -> str:
+    """PTX of ``kernel`` with one entry, named ``entry_name(kernel, table)``, for all devices from 8.0 on.
 
     ``table`` makes it take ``(table: i64*, phase: i64)`` instead of the arguments themselves. The text is the
     same in every process. Raises KernelBuildError where numba-cuda cannot type or lower the source.
@@ -42,14 +44,15 @@ def compile_ptx(kernel: CudaKernel, cc: tuple[int, int], table: bool = False) ->
     symbol = entry_name(kernel, table)
     try:
         with global_compiler_lock:
-            library = _library(kernel, cc, symbol, table)
-            (ptx,) = library.get_asm_strs(cc=cc)
+            library = _library(kernel, symbol, table)
+            (ptx,) = library.get_asm_strs(cc=_CC)
     except _numba_errors() as error:
         raise KernelBuildError(f"CUDA kernel {symbol}: numba-cuda cannot compile it.\n{error}") from error
+    ptx = re.sub(r"^\.version .*$", f".version {_VERSION}", ptx, count=1, flags=re.M)
     # Numba's names count the functions compiled so far; these are the same in every process.
-    mangled = sorted(set(_MANGLED.findall(ptx)), key=ptx.index)
-    names = {name: f"{symbol}_{k}" for k, name in enumerate(mangled)}
-    return _MANGLED.sub(lambda found: names[found.group()], ptx)
+    numbered = sorted(set(_NUMBERED.findall(ptx)), key=ptx.index)
+    names = {name: f"{symbol}_{k}" for k, name in enumerate(numbered)}
+    return _NUMBERED.sub(lambda found: names[found.group()], ptx)
 
 
 def entry_name(kernel: CudaKernel, table: bool = False) -> str:
@@ -57,7 +60,7 @@ def entry_name(kernel: CudaKernel, table: bool = False) -> str:
     return symbol_name(kernel.source, kernel.entry + ("_table" if table else ""))
 
 
-def _library(kernel: CudaKernel, cc: tuple[int, int], symbol: str, table: bool) -> Any:
+def _library(kernel: CudaKernel, symbol: str, table: bool) -> Any:
     """The typed and lowered body with the kernel around it, not yet optimised."""
     namespace: dict[str, Any] = {"__name__": symbol}
     exec(compile(kernel.source, f"<{symbol}>", "exec"), namespace)
@@ -69,7 +72,7 @@ def _library(kernel: CudaKernel, cc: tuple[int, int], symbol: str, table: bool) 
         _numba_cuda("types").void,
         [_numba_types()[k] for k in kinds],
         nvvm_options=dict(_OPTIONS),
-        cc=cc,
+        cc=_CC,
     )
     library = result.library
     body = library.get_function(result.fndesc.llvm_func_name)
