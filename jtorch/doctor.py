@@ -37,7 +37,7 @@ _OPTIONAL = {
     "tqdm": "examples show no progress",
     "rich": "python -m benchmarks does not run",
     "sklearn": "the benchmarks and tests that read its digits do not run",
-    "numba_cuda": "kernels for CUDA are written, but neither simulated nor translated",
+    "numba_cuda": "kernels for CUDA are written, but not translated",
 }
 _COST = "every process compiles all of its kernels again"
 _FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "asimd", "sve")

@@ -25,7 +25,7 @@ def _quick_first(cases):
     return [case if case.values[1] == 0 else slow(case) for case in cases]
 
 
-def _program(name, sample):
+def program_of(name, sample):
     """(a function of the sample's tensors alone, those tensors)"""
     places = [k for k, a in enumerate(sample.args) if isinstance(a, np.ndarray)]
 
@@ -55,7 +55,7 @@ def _compiles(k, dtype):
 @each("name, k", _quick_first(CASES))
 def test_forward(name, k, dtype):
     sample = samples(name)[k].cast(np.dtype(dtype))
-    function, arrays = _program(name, sample)
+    function, arrays = program_of(name, sample)
     with jtorch.no_grad():
         assert_chain(lambda *t: [o.clone() for o in function(*t)], _leaves(arrays), _compiles(k, dtype))
 
@@ -64,7 +64,7 @@ def test_forward(name, k, dtype):
 @each("name, k", _quick_first(DIFFERENTIABLE))
 def test_backward(name, k, dtype):
     sample = samples(name)[k].cast(np.dtype(dtype))
-    function, arrays = _program(name, sample)
+    function, arrays = program_of(name, sample)
 
     def gradients(*tensors):
         outs = [o for o in function(*tensors) if o.requires_grad]

@@ -15,7 +15,7 @@ text and other arguments, such as Adam's update of every parameter, are one laun
 of a table of arguments (``cuda_build``), and no text speaks of it.
 
 Every sum has one order, which follows from the launch: there are no atomics. A scatter adds up in the
-order of the CPU's kernel. The text runs under numba-cuda's simulator as it is.
+order of the CPU's kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a kernel's pointer is where its text runs as Python: in a debugger, and in CUDA's simulator."""
+"""What a kernel's pointer is where its text runs as Python."""
 
 from __future__ import annotations
 

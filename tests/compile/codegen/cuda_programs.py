@@ -11,9 +11,9 @@ import numpy as np
 import jtorch
 import jtorch.nn.functional as F
 from jtorch import nn
-from jtorch.compile.run.targets import CUDA_SIMULATOR
 from tests.compile.chain import Machine, arguments_of, trace
-from tests.compile.codegen.cuda_chain import SPLIT, plan_of, simulate, simulate_exactly
+from tests.compile.codegen.cuda_chain import SPLIT, exactly_on_machine, on_machine, plan_of
+from tests.cuda.plans import on_ptx_machine
 
 Program = Callable[[], object]
 
@@ -120,7 +120,7 @@ SPLITTABLE = {
 def random_bits() -> None:
     """Draws are those of eager mode, bit for bit, through kernels of their own."""
     jtorch.manual_seed(3)
-    simulate(lambda: [jtorch.rand(3, 5), jtorch.randn(17), jtorch.randint(2, 9, (11,))], [])
+    on_machine(lambda: [jtorch.rand(3, 5), jtorch.randn(17), jtorch.randint(2, 9, (11,))], [])
 
 
 def training_step() -> None:
@@ -137,7 +137,7 @@ def training_step() -> None:
         return loss
 
     step(tensor(3, 6), integers(4, 3))  # makes the optimizer's state
-    machine = simulate(step, [tensor(3, 6, seed=1), integers(4, 3, seed=1)])
+    machine = on_machine(step, [tensor(3, 6, seed=1), integers(4, 3, seed=1)])
     updates = [
         count for entry, count in machine.runner.launched if entry.startswith("map_") and "sub" in entry
     ]
@@ -152,12 +152,12 @@ def in_place() -> None:
         total.copy_(total * 0.9 + y.sum(0))
         return x.sum()
 
-    simulate(step, [tensor(5, 7, seed=1)])
+    on_machine(step, [tensor(5, 7, seed=1)])
 
 
 def _failing(sentence: str, function: Callable, leaves: list[Any]) -> None:
     made = trace(function, leaves)
-    machine = Machine(plan_of(made), CUDA_SIMULATOR, arguments_of(made))
+    machine = Machine(plan_of(made), on_ptx_machine(), arguments_of(made))
     status = machine.run()
     assert status and machine.runner.failure(status).sentence == sentence, status
 
@@ -175,8 +175,8 @@ PROGRAMS: dict[str, Program] = {
     for f in (random_bits, training_step, in_place, index_out_of_range, integer_division_by_zero)
 }
 for _name, (_function, _leaves) in MAPS.items():
-    PROGRAMS[f"map: {_name}"] = functools.partial(simulate_exactly, _function, _leaves)
+    PROGRAMS[f"map: {_name}"] = functools.partial(exactly_on_machine, _function, _leaves)
 for _name, (_function, _leaves) in REDUCTIONS.items():
-    PROGRAMS[f"reduction: {_name}"] = functools.partial(simulate, _function, _leaves)
+    PROGRAMS[f"reduction: {_name}"] = functools.partial(on_machine, _function, _leaves)
     if _name in SPLITTABLE:
-        PROGRAMS[f"split: {_name}"] = functools.partial(simulate, _function, _leaves, SPLIT)
+        PROGRAMS[f"split: {_name}"] = functools.partial(on_machine, _function, _leaves, SPLIT)

@@ -1,0 +1,38 @@
+"""Plans on the PTX machine: arguments come in a table or one by one, and blocks are of any size."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from tests.compile.chain import arguments_of, execute, trace
+from tests.compile.codegen.cuda_chain import on_machine, plan_of
+from tests.compile.codegen.cuda_programs import MAPS, REDUCTIONS
+from tests.cuda.plans import on_ptx_machine
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed (the extra 'cuda')"
+)
+PROGRAMS = {**MAPS, **REDUCTIONS}
+
+
+@pytest.mark.parametrize(
+    "name", ["where, cast, bool", "integers", "embedding backward", "cross_entropy", "dropout"]
+)
+def test_arguments_in_a_table_or_one_by_one(name):
+    function, leaves = PROGRAMS[name]
+    made = trace(function, leaves)
+    plan, arguments = plan_of(made), arguments_of(made)
+    tabled = execute(plan, on_ptx_machine(splits=2), arguments)
+    given = execute(plan, on_ptx_machine(splits=2, table=False), arguments)
+    for a, b in zip(tabled, given, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("threads", [1, 32, 64])
+@pytest.mark.parametrize("name", ["softmax", "argmax", "narrow columns"])
+def test_blocks_of_any_size(name, threads):
+    for splits in (None, 3):
+        on_machine(*PROGRAMS[name], on_ptx_machine(splits, threads))
