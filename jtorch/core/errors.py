@@ -235,6 +235,14 @@ class KernelError(RuntimeError):
     """A kernel that stopped with a status nobody declared: a fault of the code generator."""
 
 
+class CudaError(RuntimeError):
+    """A function of CUDA's libraries failed, with this ``status``, or cannot be called."""
+
+    def __init__(self, message: str, function: str = "", status: int = 0) -> None:
+        super().__init__(message)
+        self.function, self.status = function, status
+
+
 class DataError(ValueError):
     """A data file that is missing, truncated or not what it claims to be."""
 

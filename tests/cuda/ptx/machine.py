@@ -21,7 +21,7 @@ from tests.cuda.ptx.blocks import Block
 from tests.cuda.ptx.errors import BadLaunchError, BarrierDivergenceError, EndlessError, LaunchError
 from tests.cuda.ptx.memory import Allocation, Memory, Piece
 from tests.cuda.ptx.parse import Instruction
-from tests.cuda.ptx.shadow import codes
+from tests.cuda.ptx.shadow import Shadow, codes
 from tests.cuda.ptx.translate import Kernel
 
 LANES = 1 << 15  # that run side by side, in whole thread blocks
@@ -34,11 +34,12 @@ Shape = tuple[int, int, int]
 
 def launch(
     kernel: Kernel, grid: Shape, block: Shape, arguments: Sequence[bytes], memory: Memory, steps: int = STEPS
-) -> None:
+) -> dict[Allocation, Shadow]:
     """Run ``kernel`` over ``grid`` blocks of ``block`` threads; it is done when this returns.
 
     ``arguments``: the bytes of each, as many as its ``.param`` has. ``memory``: all that addresses may point
-    to. Raises a LaunchError for whatever the launch does wrong; what it wrote until then stays.
+    to. Returns who read and wrote what of it. Raises a LaunchError for whatever the launch does wrong; what
+    it wrote until then stays.
     """
     _check_shape(kernel, grid, block)
     _check_arguments(kernel, arguments)
@@ -52,6 +53,7 @@ def launch(
     finally:
         for table in tables:
             memory.remove(table)
+    return access.shadows
 
 
 def _check_shape(kernel: Kernel, grid: Shape, block: Shape) -> None:

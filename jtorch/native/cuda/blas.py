@@ -1,0 +1,64 @@
+"""Products of matrices by cuBLAS, with a workspace of fixed memory: as a part of a graph it may ask for none.
+
+Products that run at the same time would write one workspace, so whoever makes a graph runs them one after the
+other (``workspace`` is memory that each of them writes).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import NamedTuple
+
+import numpy as np
+
+from jtorch.core.errors import CudaError
+from jtorch.native.cuda.device import Device
+from jtorch.native.cuda.memory import Buffer
+
+_WORKSPACE = 32 << 20  # what cuBLAS itself takes on the newest devices
+_DEFAULT_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT
+
+# CUDA_R_32F and CUBLAS_COMPUTE_32F, which rounds no factor to fewer bits; CUDA_R_64F and CUBLAS_COMPUTE_64F
+_KINDS = {np.dtype(np.float32): (0, 68), np.dtype(np.float64): (1, 70)}
+
+DTYPES = frozenset(_KINDS)
+"""What ``Blas.gemm`` multiplies."""
+
+
+class Factor(NamedTuple):
+    """A matrix as BLAS walks it: where it begins, elements between its lines and between those of a batch."""
+
+    address: int
+    transposed: bool
+    leading: int
+    apart: int
+
+
+class Blas:
+    """A handle of cuBLAS over a device's stream."""
+
+    def __init__(self, device: Device) -> None:
+        self.device, self.cublas = device, device.cublas
+        handle = ctypes.c_void_p()
+        self.cublas.cublasCreate_v2(ctypes.byref(handle))
+        self.handle = handle.value or 0
+        self.workspace: Buffer = device.allocate(_WORKSPACE)
+        self.cublas.cublasSetStream_v2(self.handle, device.stream)  # first: it resets the workspace
+        self.cublas.cublasSetWorkspace_v2(self.handle, self.workspace.address, _WORKSPACE)
+
+    def gemm(
+        self, dtype: np.dtype, sizes: tuple[int, int, int, int], x: Factor, y: Factor, out: Factor, add: bool
+    ) -> None:
+        """``out = x @ y``, or added to what is there: ``sizes`` are matrices, rows, columns, and terms of
+        each element, in row-major order. cuBLAS counts columns first, so the factors change places."""
+        batch, rows, columns, terms = sizes
+        if max(*sizes, x.leading, y.leading, out.leading) >= 1 << 31:
+            raise CudaError(f"a product of {sizes}: cuBLAS takes sizes below 2^31")
+        kind, compute = _KINDS[dtype]
+        scalar = ctypes.c_float if kind == 0 else ctypes.c_double
+        one, before = scalar(1.0), scalar(float(add))
+        self.cublas.cublasGemmStridedBatchedEx(
+            self.handle, int(y.transposed), int(x.transposed), columns, rows, terms, ctypes.byref(one),
+            y.address, kind, y.leading, y.apart, x.address, kind, x.leading, x.apart, ctypes.byref(before),
+            out.address, kind, out.leading, out.apart, batch, compute, _DEFAULT_ALGORITHM,
+        )  # fmt: skip

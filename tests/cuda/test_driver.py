@@ -1,0 +1,123 @@
+"""The table of C functions: against NVIDIA's header, and what a call that fails says."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from jtorch.core.errors import CudaError
+from jtorch.native.cuda import driver
+from tests.cuda.device import FakeDevice
+
+
+def header() -> str:
+    """cuda.h without comments, from the wheel nvidia-cuda-runtime."""
+    for name in ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"):
+        try:
+            files = metadata.files(name) or []
+        except metadata.PackageNotFoundError:
+            continue
+        for file in files:
+            path = Path(str(file.locate()))
+            if file.name == "cuda.h" and path.exists():
+                return re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.S)
+    pytest.skip("cuda.h is not installed (the wheel nvidia-cuda-runtime)")
+
+
+def differences(table: str, text: str) -> list[str]:
+    """What the header declares otherwise. Its macros say which symbol a name of the API stands for."""
+    symbols = {}
+    for name, symbol in re.findall(r"#define\s+(cu\w+)\s+(?:__CUDA_API_PT[DS]S?Z?\()?(cu\w+)\)?", text):
+        symbols.setdefault(symbol, name)
+    found = []
+    for symbol, types in driver.prototypes(table).items():
+        name = symbols.get(symbol, symbol)
+        declared = re.search(rf"\bCUresult\s+CUDAAPI\s+{name}\s*\(([^)]*)\)", text)
+        if declared is None:
+            found.append(f"{symbol}: not declared")
+            continue
+        theirs = tuple(driver.type_of(p) for p in declared[1].split(","))
+        if theirs != types:
+            found.append(f"{symbol}: {types}, in the header {theirs}")
+    return found
+
+
+def test_the_table_is_what_the_header_declares():
+    assert differences(driver.LIBCUDA, header()) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (
+            "cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize)",
+            "cuMemAlloc_v2(CUdeviceptr *dptr, unsigned int n)",
+        ),
+        ("cuMemFree_v2(CUdeviceptr dptr)", "cuMemFree_v2(CUdevice dptr)"),
+        ("cuGraphDestroy(CUgraph hGraph)", "cuGraphDestroys(CUgraph hGraph)"),
+    ],
+    ids=["width", "type", "name"],
+)
+def test_a_wrong_declaration_is_named(right, wrong):
+    assert right in driver.LIBCUDA
+    (found,) = differences(driver.LIBCUDA.replace(right, wrong), header())
+    assert found.startswith(wrong.partition("(")[0])
+
+
+def test_types_of_c_have_their_width():
+    widths = {
+        text: ctypes.sizeof(driver.ctype_of(text))
+        for text in ("CUdeviceptr", "size_t", "CUdevice", "unsigned char")
+    }
+    assert widths == {"CUdeviceptr": 8, "size_t": 8, "CUdevice": 4, "unsigned char": 1}
+    for types in driver.prototypes(driver.CUBLAS).values():
+        assert all(ctypes.sizeof(driver.ctype_of(t)) == (8 if "*" in t or t in _EIGHT else 4) for t in types)
+
+
+_EIGHT = {"cublasHandle_t", "cudaStream_t", "long long int", "size_t"}
+
+
+def test_an_error_names_the_function_and_what_cuda_calls_it():
+    cuda = driver.bind(FakeDevice())
+    with pytest.raises(
+        CudaError, match=r"^cuDeviceGet: CUDA_ERROR_NOT_INITIALIZED \(cuDeviceGet before cuInit\)$"
+    ) as e:
+        cuda.cuDeviceGet(ctypes.byref(ctypes.c_int()), 0)
+    assert (e.value.function, e.value.status) == ("cuDeviceGet", 3)
+
+
+def test_a_library_that_lacks_a_function_is_too_old():
+    class Old(FakeDevice):
+        cuStreamGetCaptureInfo_v3 = None  # noqa: N815 - its name
+
+    with pytest.raises(CudaError, match=r"has no cuStreamGetCaptureInfo_v3: jtorch needs CUDA 12.3 or newer"):
+        driver.bind(Old())
+
+
+def test_a_machine_without_a_driver_is_told_in_one_sentence(monkeypatch):
+    monkeypatch.setattr(driver, "_load", lambda *names: None)
+    with pytest.raises(CudaError, match=r"no CUDA driver on this machine: libcuda.so.1, which comes with"):
+        driver.load_driver()
+    with pytest.raises(CudaError, match="no cuBLAS on this machine"):
+        driver.load_cublas()
+
+
+def test_libraries_are_looked_for_where_nvidia_puts_them():
+    """Whatever this machine has, looking for what nobody has finds nothing, and raises nothing."""
+    assert driver._load("no_such_library", "libno_such_library.so") is None
+
+
+def test_importing_jtorch_binds_no_driver():
+    program = (
+        "import sys, jtorch\n"
+        "import jtorch.compile.run.targets\n"
+        "print(sorted(m for m in sys.modules if m.startswith(('jtorch.native.cuda', 'cuda'))))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "[]"
