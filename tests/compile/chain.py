@@ -28,6 +28,7 @@ from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.inputs import ArrayInput
 from jtorch.compile.record.returned import Output, Part
 from jtorch.compile.record.tree import flatten
+from jtorch.compile.run.cuda import CudaRunner
 from jtorch.compile.run.targets import CPU, PYTHON
 from jtorch.compile.run.unjitted import Unjitted
 from jtorch.compile.target import Binding, Target
@@ -74,8 +75,9 @@ class Machine:
             self.outputs.append(self.inputs[destination.index] if destination.kind is Use.WRITE else new)
             binding.fix(destination.place, new)
         self.runner = target.load(target.emit(plan), graph, binding)
-        memory = self.runner.memory if isinstance(self.runner, Unjitted) else self.runner.addresses.memory
-        memory[...] = GARBAGE
+        if not isinstance(self.runner, CudaRunner):  # whose memory is a device's, and garbage when it is new
+            memory = self.runner.memory if isinstance(self.runner, Unjitted) else self.runner.addresses.memory
+            memory[...] = GARBAGE
 
     def run(self) -> int:
         return self.runner.run()

@@ -56,7 +56,7 @@ from jtorch.compile.record.tree import unflatten
 from jtorch.compile.run.caller_guards import Guarded, number_text
 from jtorch.compile.run.lines import About, Line, Mark, Return, deeper, function_of
 from jtorch.core import op as op_module
-from jtorch.core.errors import CompileError, FailedCheck, OtherBranch
+from jtorch.core.errors import CompileError, CudaError, FailedCheck, OtherBranch
 from jtorch.core.failure import FailureKind
 from jtorch.core.op import Context
 from jtorch.core.strides import can_be_written, takes_sums
@@ -363,7 +363,7 @@ def stop(plan: Any, error: BaseException) -> None:
     Not where a disabled callee or a collective has run already: it would again. Nor for what eager mode has
     no part in.
     """
-    ours = isinstance(error, (OtherBranch, CompileError, MemoryError))
+    ours = isinstance(error, (OtherBranch, CompileError, CudaError, MemoryError))
     if isinstance(error, Exception) and not ours and not plan.capture.calls_out:
         raise FailedCheck(error) from None
     raise error

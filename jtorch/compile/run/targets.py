@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 from jtorch.compile.codegen import source
+from jtorch.compile.codegen.code import Code
+from jtorch.compile.plan.plan import Plan
 from jtorch.compile.run.instances import Instances
 from jtorch.compile.run.interpreted import Interpreted
 from jtorch.compile.run.replay import Replay
 from jtorch.compile.run.scans import Loop, Turns
 from jtorch.compile.run.unjitted import Unjitted
-from jtorch.compile.target import Target
+from jtorch.compile.target import Binding, Target
 from jtorch.core import config
 from jtorch.core.environment import Environment, Exact
 
@@ -21,6 +24,23 @@ CPU = Target("cpu", source.emit, lambda code, _, binding: Replay(code, binding, 
 PYTHON = Target("python", source.emit, lambda code, _, binding: Unjitted(code, binding))
 # No kernel is run: the recorded graph is, by NumPy.
 INTERPRETER = Target("interpreter", source.emit, Interpreted)
+
+
+def _emit_cuda(plan: Plan) -> Code:
+    from jtorch.compile.codegen import cuda  # 18 ms, which no other target needs
+
+    return cuda.emit_cuda(plan)
+
+
+def on_device(device: Any) -> Target:
+    """A CUDA device, a ``jtorch.native.cuda.device.Device``. Tensors stay in the host's memory."""
+
+    def load(code: Code, _: Any, binding: Binding) -> Any:
+        from jtorch.compile.run.cuda import CudaRunner
+
+        return CudaRunner(code, binding, device)
+
+    return Target("cuda", _emit_cuda, load)
 
 
 def of_sizes(target: Target, env: Environment, names: Sequence[str] | None = None) -> Target:
