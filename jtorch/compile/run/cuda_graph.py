@@ -18,12 +18,14 @@ from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.plan import Place, Task, Where
 from jtorch.compile.run.cuda_edges import Edges, union
+from jtorch.compile.run.cuda_gather import gather
 from jtorch.compile.run.cuda_products import Calls, calls_of
 from jtorch.compile.run.cuda_table import Table
 from jtorch.core.errors import CompileError, CudaError
 from jtorch.native.cuda.blas import Factor
 from jtorch.native.cuda.device import Device
 from jtorch.native.cuda.graph import Capture, Graph
+from jtorch.native.cuda.memory import Buffer
 
 
 class CudaGraph:
@@ -37,6 +39,8 @@ class CudaGraph:
         self.launched: list[tuple[str, int]] = []  # (kernel, how many steps) of each batch
         with device.own():
             self.arena = device.allocate(self.plan.arena_bytes)
+            copied = max((calls.copied_bytes for calls in self.products.values()), default=0)
+            self.copied = device.allocate(copied)  # of factors; products run one after the other
             self.table = Table(code, device, self.address)
             self.batches = self._batches()
             self.table.upload([task for batch in self.batches for task in batch if task in code.kernels])
@@ -63,7 +67,8 @@ class CudaGraph:
         own = self.table.own.get(task, [])
         if task in self.products and self.products[task].gemms:
             workspace = self.device.blas.workspace
-            own = [range(workspace.address, workspace.address + workspace.nbytes)]
+            own = [_span(workspace)]
+            own += [_span(self.copied)] if self.products[task].copied_bytes else []
         return Footprint(tuple(map(span, task.reads)), (*map(span, task.writes), *own))
 
     def _batches(self) -> list[list[Task]]:
@@ -108,7 +113,14 @@ class CudaGraph:
         if not calls.gemms:
             self.device.clear(out, calls.out.type.nbytes)
             return
-        x, y = (self.address(var) + nbytes * begin for var, begin in (calls.x, calls.y))
+        at, places = self.copied.address, []
+        for (var, begin), copy in zip((calls.x, calls.y), calls.copies, strict=True):
+            place = self.address(var) + nbytes * begin
+            if copy is not None:
+                gather(self.device, at, place, *copy, nbytes)
+                place, at = at, at + nbytes * copy.items
+            places.append(place)
+        x, y = places
         for gemm in calls.gemms:
             bases = (y, x, out) if gemm.exchanged else (x, y, out)
             factors = [
@@ -116,6 +128,10 @@ class CudaGraph:
                 for base, matrix in zip(bases, (gemm.x, gemm.y, gemm.out), strict=True)
             ]
             self.device.blas.gemm(calls.dtype, gemm.sizes, factors[0], factors[1], factors[2], gemm.add)
+
+
+def _span(buffer: Buffer) -> range:
+    return range(buffer.address, buffer.address + buffer.nbytes)
 
 
 def products_of(code: Code) -> dict[Task, Calls]:

@@ -16,7 +16,7 @@ import jtorch.nn.functional as F
 from benchmarks.workloads import ROWS, transformer
 from jtorch import nn
 from jtorch.compile.codegen import cuda_build
-from jtorch.compile.run import cuda_graph, cuda_table, targets
+from jtorch.compile.run import cuda_graph, cuda_products, cuda_table, targets
 from jtorch.compile.run.cuda_patch import patch
 from jtorch.compile.run.targets import CPU, on_device
 from jtorch.core.errors import CompileError, CudaError
@@ -77,6 +77,13 @@ def test_a_network_over_time_is_that_of_the_cpu():
 
 
 @pytest.mark.slow
+def test_a_convolutional_network_is_that_of_the_cpu():
+    """Its products add up to 36,864 terms, and Adam keeps squares of them."""
+    _, found = workload("lenet", 1)
+    assert max(found) <= 2e-6
+
+
+@pytest.mark.slow
 def test_a_transformer_is_that_of_the_cpu():
     """Parameters whose gradient is nearly 0 aside: the workload says why Adam moves them as it likes."""
     machine, found = workload("transformer", 1)
@@ -124,6 +131,12 @@ def test_kernels_give_what_those_of_the_cpu_give(name):
         assert [a.tobytes() for a in cpu.outputs] == [b.tobytes() for b in cuda.outputs]
 
 
+def convolved(x, w):
+    out = F.conv2d(x, w, padding=1)
+    (out * out).sum().backward()
+    return [out, x.grad, w.grad]
+
+
 PRODUCTS = {
     "matmul": (lambda x, y: [x @ y, x.t() @ x, (y @ x).t() @ x.t()], [tensor(3, 5), tensor(5, 3)]),
     "float64": (lambda x: [x @ x.t()], [tensor(3, 5, dtype=np.float64)]),
@@ -139,12 +152,31 @@ PRODUCTS = {
     "vectors": (lambda x, y: [x @ y, x.outer(y)], [tensor(6), tensor(6, seed=1)]),
     "nothing": (lambda x, y: [x @ y, y @ x], [tensor(3, 0), tensor(0, 3)]),
     "one element": (lambda x: [x @ x], [tensor(1, 1)]),
+    "windows": (lambda x, w: [F.conv2d(x, w, stride=2)], [tensor(2, 3, 7, 6), tensor(4, 3, 3, 2, seed=1)]),
+    "windows in groups": (
+        lambda x, w: [F.conv1d(x, w, padding=1, groups=2)],
+        [tensor(2, 4, 9), tensor(6, 2, 3, seed=1)],
+    ),
+    "windows of both": (
+        lambda x: [x.unfold(0, 4, 1) @ x.unfold(0, 4, 1).t()],
+        [tensor(9, dtype=np.float64)],
+    ),
+    "repeated": (lambda x: [x.expand(3, 4) @ x.t()], [tensor(1, 4)]),
+    "every second": (lambda x: [x[::2, ::2] @ x[1::2, ::2].t()], [tensor(6, 6)]),
+    "convolution, backward": (
+        convolved,
+        [tensor(2, 3, 6, 5, grad=True), tensor(4, 3, 3, 3, seed=1, grad=True)],
+    ),
 }
 
 
 @each("name", PRODUCTS)
-def test_products_are_in_the_order_of_the_rows(name):
-    cpu, cuda = machines(*PRODUCTS[name])
+@each("call", [cuda_products._CALL, 0], ids=["copies", "calls"])
+def test_products_are_in_the_order_of_the_rows(name, call):
+    """Factors are copied where that saves calls, or where cuBLAS cannot walk them alone."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cuda_products, "_CALL", call)
+        cpu, cuda = machines(*PRODUCTS[name])
     assert cpu.run() == 0 == cuda.run()
     assert_link("CPU -> CUDA", cpu.outputs, cuda.outputs)
 
@@ -358,11 +390,6 @@ def test_an_error_of_the_device_is_raised_and_not_computed_elsewhere(device):
 
 LSTM = nn.LSTM(3, 4)
 REFUSED = {
-    "windows": (
-        lambda x, w: [F.conv2d(x, w)],
-        [tensor(2, 2, 5, 5), tensor(3, 2, 3, 3)],
-        "lines of a factor overlap, as windows of a convolution do",
-    ),
     "a library call": (lambda x: [jtorch.linalg.inv(x)], [tensor(3, 3)], "'inv' is a call to the host"),
     "a loop over time": (
         lambda x: [LSTM(x)[0]],
