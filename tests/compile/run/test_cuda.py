@@ -137,6 +137,12 @@ def convolved(x, w):
     return [out, x.grad, w.grad]
 
 
+def attention(q, k, v):
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    (out * out).sum().backward()
+    return [out, q.grad, k.grad, v.grad]
+
+
 PRODUCTS = {
     "matmul": (lambda x, y: [x @ y, x.t() @ x, (y @ x).t() @ x.t()], [tensor(3, 5), tensor(5, 3)]),
     "float64": (lambda x: [x @ x.t()], [tensor(3, 5, dtype=np.float64)]),
@@ -163,6 +169,7 @@ PRODUCTS = {
     ),
     "repeated": (lambda x: [x.expand(3, 4) @ x.t()], [tensor(1, 4)]),
     "every second": (lambda x: [x[::2, ::2] @ x[1::2, ::2].t()], [tensor(6, 6)]),
+    "attention, backward": (attention, [tensor(2, 3, 4, 5, seed=k, grad=True) for k in range(3)]),
     "convolution, backward": (
         convolved,
         [tensor(2, 3, 6, 5, grad=True), tensor(4, 3, 3, 3, seed=1, grad=True)],
