@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from jtorch.compile.run.cuda_graph import NO_COMPILER
+from jtorch.compile.run.cuda_texts import NO_COMPILER
 from jtorch.core.errors import CudaError
 from jtorch.native.cuda.device import Device
 from tests.cuda.device import cuda_device

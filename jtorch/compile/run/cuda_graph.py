@@ -7,11 +7,9 @@ run one after the other.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 
 from jtorch.compile.codegen.code import Code
-from jtorch.compile.codegen.cuda import CudaKernel
 from jtorch.compile.codegen.cuda_launch import Footprint, batches, launches
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Var
@@ -21,7 +19,8 @@ from jtorch.compile.run.cuda_edges import Edges, union
 from jtorch.compile.run.cuda_gather import gather
 from jtorch.compile.run.cuda_products import Calls, calls_of
 from jtorch.compile.run.cuda_table import Table
-from jtorch.core.errors import CompileError, CudaError
+from jtorch.compile.run.cuda_texts import entry_of, load_texts, text_of
+from jtorch.core.errors import CompileError
 from jtorch.native.cuda.blas import Factor
 from jtorch.native.cuda.device import Device
 from jtorch.native.cuda.graph import Capture, Graph
@@ -98,7 +97,7 @@ class CudaGraph:
             calls = self.products[tasks[0]]
             return lambda: self._multiply(calls)
         kernels = [self.code.kernels[task] for task in tasks]
-        handle = self.device.kernel(_TEXTS[kernels[0].source], _entry(kernels[0]))
+        handle = self.device.kernel(text_of(kernels[0]), entry_of(kernels[0]))
         self.launched.append((kernels[0].entry, len(tasks)))
         row = self.table.rows[tasks[0]]
 
@@ -150,25 +149,3 @@ def products_of(code: Code) -> dict[Task, Calls]:
         if task.nest is None:
             found[task] = calls_of(eqn, code.plan.fused.find)
     return found
-
-
-NO_COMPILER = "kernels for a CUDA device are compiled by numba-cuda: pip install 'jtorch-compile[cuda]'"
-_TEXTS: dict[str, str] = {}  # source of a kernel -> its PTX
-
-
-def load_texts(code: Code) -> int:
-    """Have the PTX of each kernel; how many had to be compiled."""
-    missing = [kernel for source, kernel in code.texts().items() if source not in _TEXTS]
-    if missing and importlib.util.find_spec("numba_cuda") is None:
-        raise CudaError(NO_COMPILER)
-    from jtorch.compile.codegen.cuda_build import compile_ptx
-
-    for kernel in missing:
-        _TEXTS[kernel.source] = compile_ptx(kernel, table=True)
-    return len(missing)
-
-
-def _entry(kernel: CudaKernel) -> str:
-    from jtorch.compile.codegen.cuda_build import entry_name
-
-    return entry_name(kernel, table=True)

@@ -16,10 +16,11 @@ import jtorch.nn.functional as F
 from benchmarks.workloads import ROWS, transformer
 from jtorch import nn
 from jtorch.compile.codegen import cuda_build
-from jtorch.compile.run import cuda_graph, cuda_products, cuda_table, targets
+from jtorch.compile.run import cuda_graph, cuda_products, cuda_table, cuda_texts, targets
 from jtorch.compile.run.cuda_patch import patch
 from jtorch.compile.run.targets import CPU, on_device
 from jtorch.core.errors import CompileError, CudaError
+from jtorch.native import cache_files
 from tests.compile.chain import Machine, arguments_of, assert_link, trace
 from tests.compile.codegen.cuda_chain import plan_of
 from tests.compile.codegen.cuda_programs import MAPS, REDUCTIONS, X, integers, tensor
@@ -424,10 +425,30 @@ def test_products_of_other_numbers_are_refused(monkeypatch):
 
 
 def test_without_numba_cuda_a_sentence_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(cuda_graph, "_TEXTS", {})
+    monkeypatch.setattr(cuda_texts, "_TEXTS", {})
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CudaError, match=r"compiled by numba-cuda: pip install 'jtorch-compile\[cuda\]'"):
         machines(lambda x: [x * 2.0], [X])
+
+
+# -- texts on disk -------------------------------------------------------------------------------------------
+
+
+def test_a_second_process_compiles_nothing(monkeypatch, tmp_path, caplog):
+    """Nor one that lost what it knew, unless what is on the disk is damaged."""
+    monkeypatch.setenv("JTORCH_CACHE", str(tmp_path / "kernels"))
+    monkeypatch.setattr(cache_files, "_warned", set())
+    found = []
+    for damaged in (False, False, True):
+        monkeypatch.setattr(cuda_texts, "_TEXTS", {})
+        for path in (tmp_path / "kernels").glob("*/*_table_*.kernel") if damaged else ():
+            path.write_bytes(path.read_bytes()[:-1] + b"?")
+        _, cuda = machines(lambda x: [x.softmax(-1), x * 2.0], [X])
+        assert cuda.run() == 0
+        found.append((cuda.runner.compiled, [array.tobytes() for array in cuda.outputs]))
+    assert [compiled for compiled, _ in found] == [1, 0, 1]
+    assert found[0][1] == found[1][1] == found[2][1]
+    assert "is damaged" in caplog.text
 
 
 # -- planted faults ------------------------------------------------------------------------------------------
@@ -484,7 +505,8 @@ def test_a_text_with_a_fault_is_named(what):
         return text
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(cuda_graph, "_TEXTS", {})
+        patched.setenv("JTORCH_CACHE", "0")
+        patched.setattr(cuda_texts, "_TEXTS", {})
         patched.setattr(cuda_build, "compile_ptx", changed)
         with pytest.raises(CudaError, match=message):
             machines(lambda x: [x.softmax(-1)], [tensor(3, 300)])[1].run()

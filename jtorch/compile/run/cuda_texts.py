@@ -1,0 +1,70 @@
+"""PTX of a plan's kernels: from this process, the kernel cache, or numba-cuda, which takes 0.15 s for one."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from importlib import metadata
+
+from jtorch.compile.codegen.code import Code
+from jtorch.compile.codegen.cuda import CudaKernel
+from jtorch.core.errors import CudaError
+from jtorch.native import cache, cache_files
+
+NO_COMPILER = "kernels for a CUDA device are compiled by numba-cuda: pip install 'jtorch-compile[cuda]'"
+_TEXTS: dict[str, str] = {}  # source of a kernel -> its PTX
+_COMPILERS = ("numba-cuda", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12")  # whose versions decide the text, too
+
+
+def load_texts(code: Code) -> int:
+    """Have the PTX of each kernel; how many had to be compiled. Raises CudaError where nothing compiles
+    any."""
+    missing = [kernel for source, kernel in code.texts().items() if source not in _TEXTS]
+    if missing and importlib.util.find_spec("numba_cuda") is None:
+        raise CudaError(NO_COMPILER)
+    before = cache.counters.compiled
+    for kernel in missing:
+        _TEXTS[kernel.source] = _kept_or_compiled(kernel)
+    return cache.counters.compiled - before
+
+
+def text_of(kernel: CudaKernel) -> str:
+    """The PTX of a kernel that was loaded."""
+    return _TEXTS[kernel.source]
+
+
+def entry_of(kernel: CudaKernel) -> str:
+    """Its entry there."""
+    from jtorch.compile.codegen.cuda_build import entry_name
+
+    return entry_name(kernel, table=True)
+
+
+def _kept_or_compiled(kernel: CudaKernel) -> str:
+    from jtorch.compile.codegen import cuda_build
+
+    folder, symbol = cache_files.open_folder(), entry_of(kernel)
+    key = cache_files.digest(symbol.encode(), kernel.source.encode(), _compilers().encode())
+    kept = cache_files.read(folder, symbol, key) if folder else None
+    if kept is not None:
+        cache.counters.hits += 1
+        return kept.decode()
+    cache.counters.misses += 1
+    ptx = cuda_build.compile_ptx(kernel, table=True)
+    cache.counters.compiled += 1
+    if folder:
+        cache_files.write(folder, symbol, key, ptx.encode(), kernel.source)
+    return ptx
+
+
+@functools.cache
+def _compilers() -> str:
+    """The versions of what is installed of them. A toolkit that lies elsewhere is not told from another one:
+    what it writes is right in any case."""
+    found = []
+    for name in _COMPILERS:
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)
