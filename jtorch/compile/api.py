@@ -59,6 +59,7 @@ from jtorch.compile.record.sizing import (
     sizing_of,
 )
 from jtorch.compile.record.tree import flatten_call
+from jtorch.compile.record.trials import Seen, Trial, Unseen
 from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
 from jtorch.compile.run.compiled import CompiledPlan
@@ -144,6 +145,7 @@ class CompiledFunction(Asks):
         self._dropped_calls = 0  # of plans that are no more
         self._told_of_branches = False
         self._eagerly = EagerCalls(self.name)
+        self._seen = Seen()  # functions that are disabled for compiling
         self._made, self._spent = 0, 0.0  # how many recordings became plans, and the seconds they took
         self._recordings = 0
         self._moved = Moved()
@@ -180,6 +182,8 @@ class CompiledFunction(Asks):
             if fault is None:
                 if type(error) is CompileError:
                     name_line(error, self.function)
+                    if not self._is_whole:
+                        self._seen.refuse(error)
                 raise
             raise fault from fault.origin
         try:
@@ -245,6 +249,9 @@ class CompiledFunction(Asks):
                     with progress.of(self.name):
                         recorded = self._record(leaves, structure, plans)
                     self._recordings += 1
+                if isinstance(recorded, Trial):
+                    with recorded.watching():
+                        return self.function(*args, **kwargs)
                 if recorded is None:
                     return self.function(*args, **kwargs)
                 found, made = recorded
@@ -325,9 +332,10 @@ class CompiledFunction(Asks):
 
     def _record(
         self, leaves: list[Any], structure: Any, plans: list[CompiledPlan]
-    ) -> tuple[CompiledPlan, Capture] | None:
+    ) -> tuple[CompiledPlan, Capture] | Trial | None:
         """A plan for a call that no plan takes, and its recording. None where it runs eagerly: ``on_retrace``
-        says so, it makes an object that later calls find, or raises an error whose text tells elements."""
+        says so, it makes an object that later calls find, or raises an error whose text tells elements. A
+        trial where it does since a disabled function is to be seen at work."""
         context = op_module.CONTEXT.get()
         form = form_of(leaves, context)
         facts = facts_of(self.function, leaves, structure, context)
@@ -346,6 +354,8 @@ class CompiledFunction(Asks):
             )  # fmt: skip
         except (Filling, ErrorText):  # what it does is not what a later call does
             return None
+        except Unseen:
+            return Trial(self._seen)
         except LaterError as found:
             self._leave_to_backward(found, structure, form, timings)
             return None
@@ -390,6 +400,7 @@ class CompiledFunction(Asks):
                 made = capture(
                     self.function, leaves, structure, context, self.name, varying(plans), may_wait=may_wait,
                     sizing=sizing, moving=moving, masks=masks, whole=self._is_whole,
+                    seen=None if self._is_whole else self._seen,
                 )  # fmt: skip
             made.why_exact = made.why_exact or why or moving.why_exact
             try:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jtorch.compile.record import trials
 from jtorch.compile.record.callees import record
 from jtorch.compile.record.sizing import mark
 from jtorch.compiler import is_compiling
@@ -27,6 +28,9 @@ def disabled(function: Callable, reason: str | None) -> Callable:
     def run_eagerly(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             return record(CONTEXT.get().evaluator, function, f"{name}{why}", args, kwargs)
+        trial = trials.CURRENT.get()
+        if trial is not None:
+            return trial.run(function, f"{name}{why}", args, kwargs)
         return function(*args, **kwargs)
 
     run_eagerly._jtorch_disabled = True  # type: ignore[attr-defined]

@@ -469,9 +469,15 @@ def test_what_a_disabled_callee_did_is_not_done_again():
             y = callee(x)
         return refused(y)
 
-    with pytest.raises(CompileError, match="needs the elements"):
-        step(jtorch.ones(3))
+    step(jtorch.ones(3))  # eager, to see the callee at work
     assert calls == [1]
+    with pytest.raises(CompileError, match=r"needs the elements.*later ones run eagerly"):
+        step(jtorch.ones(3))
+    assert calls == [1, 1]
+    with pytest.warns(EagerWarning, match="needs the elements"):
+        step(jtorch.ones(3))
+    step(jtorch.ones(4))
+    assert calls == [1, 1, 1, 1]
 
 
 def test_internal_errors_stay_errors(monkeypatch):
@@ -806,10 +812,16 @@ def test_a_callee_is_not_run_again_where_the_way_back_raises():
             y = callee(x)
         return Broken.apply(x * y)
 
-    for n in (1, 2):
-        with pytest.raises(CompileError, match="no way back"):
-            step(jtorch.ones(3, requires_grad=True))
-        assert len(calls) == n
+    x = jtorch.ones(3, requires_grad=True)
+    step(x)  # eager, to see the callee at work
+    with pytest.raises(CompileError, match="no way back"):
+        step(x)
+    assert len(calls) == 2
+    with pytest.warns(EagerWarning, match="no way back"):
+        loss = step(x).sum()
+    assert len(calls) == 3
+    with pytest.raises(ValueError, match="no way back"):
+        loss.backward()
 
 
 def test_questions_say_why_it_runs_eagerly():

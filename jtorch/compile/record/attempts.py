@@ -43,6 +43,8 @@ class Known:
     digits: set[Any] = field(default_factory=set)  # numbers that it counts on, and must know
     wholes: dict[int, Any] = field(default_factory=dict)  # memory of several tensors, that is written
     log: list[Any] = field(default_factory=list)  # what its disabled callees gave
+    called_out: list[str] = field(default_factory=list)  # those that have begun to run
+    seen: Any = None  # where they were tried before, if they must be: see ``trials``
     refills: int = 0  # how often caches of functools were filled
     sizing: Sizings | None = None  # says which sizes are symbols
     integers: frozenset[int] = frozenset()  # that change from call to call
@@ -92,7 +94,7 @@ class Known:
             del self.opened[found.place.identity]
             self._forget_positions()
         elif isinstance(found, Filling):
-            if self.may_wait and not self.log:
+            if self.may_wait and not self.called_out:
                 raise found
             self.filled.callback(found.place.snapshot())
             found.place.put(found.value)
@@ -104,7 +106,7 @@ class Known:
             raise CompileError(found.refusal)
         elif isinstance(found, Exact) and self.counting is not None and (closer := self.masks.closer(found)):
             self.masks = closer
-        elif isinstance(found, ErrorText) and (self.log or not self.may_wait):
+        elif isinstance(found, ErrorText) and (self.called_out or not self.may_wait):
             raise CompileError(found.refusal)
         else:
             raise found

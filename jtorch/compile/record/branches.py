@@ -135,7 +135,6 @@ class Branches:
     def know(self, variables: Sequence[Var], values: Sequence[np.ndarray]) -> None:
         """What the newest equation gives: it is not to be evaluated again."""
         self._values.update(zip(variables, values, strict=True))
-        self._eqns += 1
 
     def values_of(self, atoms: Sequence[Atom]) -> list[np.ndarray]:
         """The values of ``atoms`` for the arguments of this recording."""
@@ -144,6 +143,8 @@ class Branches:
             self._values[entry.var] = np.asarray(entry.now(), entry.var.dtype)
         number = self._numbers.value
         for eqn in self.tracer.eqns[self._eqns :]:
+            if eqn.outputs[0] in self._values:  # as somebody has said
+                continue
             statics = {name: number(static) for name, static in eqn.statics.items()}
             out = eqn.op.body(xp, *map(self._read, eqn.inputs), **statics)
             for var, value in zip(eqn.outputs, out if len(eqn.outputs) > 1 else (out,), strict=True):

@@ -40,6 +40,10 @@ from jtorch.core.op import Context, Kind, Op
 from jtorch.eager.evaluate import EAGER, Eager
 from jtorch.eager.tensor import Tensor, wrap
 
+DRAWS = (
+    "draws from the random generator that the compiled function draws from, too",
+    "Give one of them a generator of its own, or draw outside.",
+)
 _TOKEN = np.zeros((), np.int64)  # an output that only says that the call was made
 _logged: ContextVar[list[list[np.ndarray]] | None] = ContextVar("jtorch_logged", default=None)
 
@@ -109,16 +113,27 @@ class Callee:
             op_module.CONTEXT.set(before)
         if refused:  # which it caught
             raise refused[0]
-        self._check_arguments(tensors, (args, kwargs), leaves)
-        if not heard.is_as_before():
-            raise self.error(
-                "changes a module, an optimizer or a mode", "Do that before or after the compiled function."
-            )
+        self._check_grads(tensors)
+        self.check_call((args, kwargs), leaves, heard)
         if not self.reads_hold():
             raise self.error(
                 "changes something that the compiled function reads", "Pass it in and return the new one."
             )
-        return self._results(returned, tensors)
+        return self.results(returned, tensors)
+
+    def check_call(self, tree: Any, leaves: list[Any], heard: watch.Listener) -> None:
+        """Raise where the function has changed its arguments, of which there were these ``leaves``, or, as
+        was ``heard``, modules and modes."""
+        now, structure = flatten(tree)
+        if structure != self.structure or any(a is not b for a, b in zip(now, leaves, strict=True)):
+            raise self.error("changes a list or dict among its arguments", "Return what is new instead.")
+        if not heard.is_as_before():
+            raise self.error(
+                "changes a module, an optimizer or a mode", "Do that before or after the compiled function."
+            )
+
+    def writes_argument(self) -> CompileError:
+        return self.error("changes its argument in place", "Return the new tensor instead.")
 
     def _release(self, held: Any) -> Any:
         value = held() if isinstance(held, weakref.ref) else held
@@ -129,17 +144,16 @@ class Callee:
             )
         return value
 
-    def _check_arguments(self, tensors: list[Tensor], tree: Any, leaves: list[Any]) -> None:
-        now, structure = flatten(tree)
-        if structure != self.structure or any(a is not b for a, b in zip(now, leaves, strict=True)):
-            raise self.error("changes a list or dict among its arguments", "Return what is new instead.")
+    def _check_grads(self, tensors: list[Tensor]) -> None:
         if any(t._grad is not None for t in tensors):
             raise self.error(
                 "calls backward() on what it is passed",
                 "Call backward() in the compiled function, or on what is detached.",
             )
 
-    def _results(self, returned: Any, tensors: list[Tensor]) -> tuple[list[np.ndarray], Any]:
+    def results(self, returned: Any, tensors: list[Tensor]) -> tuple[list[np.ndarray], Any]:
+        """(its tensors' elements and its numbers, the structure around them with the class of each). Raises
+        CompileError for what no plan gives; ``tensors`` are its arguments."""
         leaves, structure = flatten(returned)
         found: list[np.ndarray] = []
         for leaf in leaves:
@@ -249,7 +263,7 @@ class Watchful(Eager):
 
     def write(self, tensor: Any, value: Any) -> None:
         if not tensor._data.flags.writeable:
-            raise self.callee.error("changes its argument in place", "Return the new tensor instead.")
+            raise self.callee.writes_argument()
         self.check_written(tensor._data)
         self.written.append(tensor._data)
         super().write(tensor, value)
@@ -288,10 +302,7 @@ class Watchful(Eager):
 
     def check_drawn(self, generator: Any) -> None:
         if id(generator) in self.generators:
-            raise self.callee.error(
-                "draws from the random generator that the compiled function draws from, too",
-                "Give one of them a generator of its own, or draw outside.",
-            )
+            raise self.callee.error(*DRAWS)
 
 
 # -- recording -----------------------------------------------------------------------------------------------
@@ -301,6 +312,8 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     """Run ``function`` on the values of this recording, and append its equation."""
     if tracer.has_symbols:  # it would run once more where these very sizes have to be recorded
         raise Exact(f"it calls {name}, which is disabled for compiling")
+    if tracer.seen is not None:
+        tracer.seen.check(function, not tracer.callees and not tracer.log)
     tracer.only_now("calls a function that is disabled for compiling")
     tracer.leave_turn("calls a function that is disabled for compiling")
     leaves, structure = flatten((args, kwargs))
@@ -329,6 +342,7 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
         callee.first, callee.result = tracer.log[place]
     else:
         # not watched: what it reads and changes is its own affair
+        tracer.called_out.append(name)
         try:
             callee.first, callee.result = quietly(callee.run)([np.asarray(v) for v in values])
         except Exception as error:
@@ -378,9 +392,12 @@ def _op_of(callee: Callee) -> Op:
     )
 
 
-def finish(tracer: Any, reads: list[Any]) -> None:
-    """The function has returned: check what its callees did against all of it, and fit them for replays."""
+def finish(tracer: Any, reads: list[Any], raised: BaseException | None) -> None:
+    """The function has returned, or ``raised`` an error: check what its callees did against all of it, and
+    fit them for replays. What a callee has raised is not raised again by a replay: it is raised here."""
     for callee, error in tracer.raised:
+        if raised is not None and error is raised:
+            raise raised
         raise callee.error(
             f"raises {type(error).__name__}, which the compiled function catches", "Catch it in the callee."
         ) from error

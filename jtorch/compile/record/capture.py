@@ -58,6 +58,7 @@ from jtorch.compile.record.sizing import APART, STILL, Counted, Masks, Moving, S
 from jtorch.compile.record.tape import Tape, check_hooks, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, rebuild
+from jtorch.compile.record.trials import Seen
 from jtorch.core import config, watch
 from jtorch.core import op as op_module
 from jtorch.core.environment import Exact
@@ -147,7 +148,7 @@ class Capture:
 def capture(
     function: Callable, leaves: list[Any], structure: Any, context: Context, name: str,
     varying: Iterable[Place] = (), may_wait: bool = False, sizing: Sizings | None = None,
-    moving: Moving = STILL, masks: Masks = APART, whole: bool = True,
+    moving: Moving = STILL, masks: Masks = APART, whole: bool = True, seen: Seen | None = None,
 ) -> Capture:  # fmt: skip
     """Run ``function`` once on traced values; what is at the places ``varying`` changes from call to call,
     and so do integers that are ``moving``.
@@ -157,6 +158,7 @@ def capture(
     ``LaterError`` where the way back raises. ``sizing`` says which sizes are symbols, where they can be,
     ``masks`` what the number of elements is that masks name, where that is asked. ``whole``: what cannot be
     recorded is an error; else nothing is put out. A ``CompileError`` has what was ``read`` until then.
+    ``Unseen`` tells of a disabled function that is not among those ``seen``.
     """
     shortcuts.prepare()  # the first op of all may compile them: not while the function is observed
     subscription = watch.Subscription()
@@ -164,18 +166,18 @@ def capture(
         opened = {place.identity: place for place in varying}
         known = Known(
             filled, exact=moving.digits, opened=opened, may_wait=may_wait, sizing=sizing,
-            integers=moving.integers, masks=masks, whole=whole,
+            integers=moving.integers, masks=masks, whole=whole, seen=seen,
         )  # fmt: skip
         try:
             made, observer = _attempted(function, leaves, structure, context, name, known)
         except LaterError as found:
-            if may_wait and not known.log:
+            if may_wait and not known.called_out:
                 raise
             error = CompileError(str(found))
-            error.final, error.read = bool(known.log), found.read
+            error.final, error.read = bool(known.called_out), found.read
             raise error from found.__cause__
         except CompileError as error:
-            error.final = error.final or bool(known.log)
+            error.final = error.final or bool(known.called_out)
             raise
         outside = [e.array for e in captured(made.inputs)]
         outside += _of_flags(made)
@@ -219,6 +221,7 @@ def _attempted(
             if isinstance(error, CompileError):
                 refused = error
             plain = known.sizing is None and not known.numbers
+            plain = plain or len(known.called_out) > len(known.log)  # one raised it, and must not run again
             if plain or (config.get("CHECK") and not isinstance(error, CompileError)):
                 raise
             plain = all(type(part) is str for part in error.args)
@@ -266,7 +269,8 @@ def _capture(
 ) -> Capture:  # fmt: skip
     name = observer.name
     tracer = Tracer(name)
-    tracer.log, tracer.plain_effects, tracer.wholes = known.log, observer.effects, known.wholes
+    tracer.log, tracer.called_out, tracer.seen = known.log, known.called_out, known.seen
+    tracer.plain_effects, tracer.wholes = observer.effects, known.wholes
     probe.check()
     containers, n_passed = getattr(leaves, "containers", ()), len(leaves)
     leaves, opened = _with_what_each_call_brings(leaves, known)
@@ -345,7 +349,7 @@ def _capture(
     made.plain += tracer.options
     made.plain += untold(observer)
     check_reads(made.plain, name)
-    callees.finish(tracer, made.plain)
+    callees.finish(tracer, made.plain, error)
     check_scalars(tracer, name)
     drawn.check(made.effects)
     made.toggled = {

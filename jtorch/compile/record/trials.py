@@ -1,0 +1,111 @@
+"""Disabled functions are seen at work before a recording runs them: in a call that is eager for it.
+
+A recording runs them, too, and what they have done (a line printed, a step of an environment) it cannot take
+back. So it must not find out then that they do what no plan can follow: write to an argument, give a tensor
+with a graph. The first call that meets such a function runs eagerly, and tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from jtorch.compile.record.callees import DRAWS, Callee
+from jtorch.compile.record.tree import flatten
+from jtorch.core import watch
+from jtorch.core.errors import CompileError, Restart, user_source
+from jtorch.core.generator import default_generator
+from jtorch.eager.tensor import Tensor
+
+_RAN = "a function that is disabled for compiling has run by then"
+CURRENT: ContextVar[Trial | None] = ContextVar("jtorch_trial", default=None)
+
+
+class Unseen(Restart):
+    """The recording has met a disabled function that nobody has seen at work: the call runs eagerly."""
+
+
+class Seen:
+    """The disabled functions that one compiled function has met, by their code: what is wrong with each."""
+
+    def __init__(self) -> None:
+        self._problems: dict[Any, str] = {}
+
+    def check(self, function: Any, is_first: bool) -> None:
+        """Raise before a recording runs ``function``, where it may not. Only the first one it meets can still
+        be put off."""
+        if not is_first:
+            return
+        if _code_of(function) not in self._problems:
+            raise Unseen
+        for problem in filter(None, self._problems.values()):
+            raise CompileError(problem)
+
+    def refuse(self, error: CompileError) -> None:
+        """A call has ended by this error after one of them had run, so it could not begin again in eager
+        mode: later ones do, before any runs."""
+        if self._problems and not any(self._problems.values()):
+            self._problems = dict.fromkeys(self._problems, str(error))
+            error.args = (f"{error} As {_RAN}, the call ends here: later ones run eagerly.",)
+
+    def note(self, function: Any, problem: str = "") -> None:
+        """It was seen at work."""
+        code = _code_of(function)
+        self._problems[code] = self._problems.get(code) or problem
+
+
+class Trial:
+    """One eager call."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+        self._at = default_generator.position()
+        self._draws = False  # the compiled function does
+        self._drawing: list[tuple[Any, Callee]] = []  # callees that do
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Disabled functions that run inside are looked at."""
+        token = CURRENT.set(self)
+        try:
+            yield
+        finally:
+            CURRENT.reset(token)
+            self._draws |= default_generator.position() != self._at
+            for function, callee in self._drawing if self._draws else ():
+                self._seen.note(function, str(callee.error(*DRAWS)))
+
+    def run(self, function: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """``function(*args, **kwargs)``"""
+        leaves, structure = flatten((args, kwargs))
+        callee = Callee(function, name, user_source(), [], structure)
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        versions = [int(tensor._cell[0]) for tensor in tensors]
+        before = default_generator.position()
+        self._draws |= before != self._at
+        token = CURRENT.set(None)
+        try:
+            with watch.listening() as heard:
+                returned = function(*args, **kwargs)
+        finally:
+            CURRENT.reset(token)
+            self._at = default_generator.position()
+            if self._at != before:
+                self._drawing.append((function, callee))
+        try:
+            if versions != [int(tensor._cell[0]) for tensor in tensors]:
+                raise callee.writes_argument()
+            callee.check_call((args, kwargs), leaves, heard)
+            callee.results(returned, tensors)
+            self._seen.note(function)
+        except CompileError as problem:
+            self._seen.note(function, str(problem))
+        return returned
+
+
+def _code_of(function: Any) -> Any:
+    """What closures and methods made anew have in common."""
+    function = getattr(function, "__func__", function)
+    return getattr(function, "__code__", None) or type(function)
