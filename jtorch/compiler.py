@@ -13,7 +13,7 @@ from jtorch.core import op
 
 __all__ = [
     "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling", "is_exporting",
-    "list_backends", "mark_dynamic", "reset", "scan",
+    "list_backends", "mark_dynamic", "reset", "scan", "while_loop",
 ]  # fmt: skip
 
 
@@ -119,6 +119,42 @@ def scan(
     from jtorch.eager import scanning
 
     return scanning.scan(f, carry, xs, length=length, reverse=reverse)
+
+
+def while_loop(cond: Callable, body: Callable, carry: Any, *, max_steps: int) -> tuple[Any, Any]:
+    """``carry = body(carry)`` while ``cond(carry)`` holds, ``max_steps`` times at most; (the last carry, how
+    many times ``body`` was called, an int64 tensor without axes).
+
+    ``carry`` is a tensor, or tuples, lists and dicts of tensors, nested; ``body`` returns one of the same
+    structure, shapes and dtypes. ``cond`` returns a bool tensor without axes, and is asked before each step;
+    where it does not hold at the beginning, the carry comes back as it is. Whether the bound ended the loop
+    is ``cond(carry)`` of what comes out. Gradients flow through the steps that were done to ``carry`` and all
+    that ``body`` uses, none through ``cond`` and the number of steps. ``body`` gets contiguous tensors, and
+    what comes out has memory of its own. Raises TypeError where the carry changes its structure, shapes or
+    dtypes, or ``cond`` returns something else, ValueError for a negative ``max_steps``.
+
+    A compiled function records one step, and each call takes as many as its elements ask for. Where gradients
+    are wanted it keeps memory for ``max_steps`` of them, and no step at all is a branch of its own. It is run
+    step by step, as a Python loop is, which is recorded for each number of steps, where ``scan`` would be.
+    A carry that has a gradient after some number of steps has one after any there: of zeros where eager mode
+    has none.
+
+    >>> import jtorch
+    >>> @jtorch.compile
+    ... def root(a):
+    ...     def far(x):
+    ...         return (x * x - a).abs().max() > 1e-4
+    ...     return jtorch.compiler.while_loop(far, lambda x: (x + a / x) / 2, a, max_steps=50)
+    >>> root(jtorch.tensor([4.0, 9.0]))
+    (tensor([2., 3.]), tensor(5))
+    >>> root(jtorch.tensor([1.0, 1.0]))
+    (tensor([1., 1.]), tensor(0))
+
+    Source: jax.lax.while_loop; torch._higher_order_ops.while_loop of PyTorch 2.13
+    """
+    from jtorch.eager import while_loops
+
+    return while_loops.while_loop(cond, body, carry, max_steps=max_steps)
 
 
 def reset() -> None:

@@ -71,7 +71,10 @@ class Scan(NamedTuple):
     A turn that is a ``graph``, of a user's function, has no such rows, nor options; of what it carries its
     outputs are the two latest ones, the last one first, and the static ``steps`` says how many there are.
     Outputs that are ``checked`` may be errors, and are computed even if nobody reads them. ``like(graph,
-    checked=None)`` is the op of another graph in its place.
+    checked=None)`` is the op of another graph in its place. Where it ``ends`` early, the output behind what
+    is carried is of the last step alone: an int64 below 0 where no other one followed. Where it ``skips``
+    some, its first constant says how many steps are left out before the first one. Steps that are not taken
+    write nothing, and of two latest ones those of step k are number ``(steps - 1 - k) % 2``.
     """
 
     turn: Callable
@@ -79,6 +82,13 @@ class Scan(NamedTuple):
     graph: Any = None
     checked: tuple[int, ...] = ()
     like: Callable | None = None
+    ends: bool = False
+    skips: bool = False
+
+    @property
+    def takes_all_steps(self) -> bool:
+        """Whether the number of steps follows from sizes alone."""
+        return not (self.ends or self.skips)
 
     def parted(self, values: Sequence[Any], constants: int) -> tuple[Sequence, Sequence, Sequence]:
         """(carries, constants, what moves from step to step), of the op's inputs."""
@@ -392,6 +402,11 @@ class Evaluator:
     def scan(self, steps: Any, count: int, reverse: bool) -> Any:
         """(the last carries, what all steps give, stacked) of a loop of ``eager/scanning.py``; None where
         Python is to run the steps one by one."""
+        return None
+
+    def while_loop(self, turns: Any, bound: int) -> Any:
+        """(the last carries, how many turns) of a loop of ``eager/while_loops.py``; None where Python is to
+        run them."""
         return None
 
     def unrolls(self, what: str, times: int, way_out: str) -> None:

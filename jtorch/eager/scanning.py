@@ -15,17 +15,19 @@ from jtorch.eager.functions.joining import stack
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.tree import flatten
 
-_TENSORS = "scan(): {what} must be made of tensors, got {given}"
+_TENSORS = "{name}(): {what} must be made of tensors, got {given}"
 
 
 class Steps:
     """The steps of a scan: ``step(carries, parts)`` calls the user's function with one step's flat lists of
     tensors, and gives (the next carries, what this step gives). Raises TypeError where those do not fit."""
 
+    name, way_out = "scan", "carry it, or give it as y"
+
     def __init__(self, function: Callable, carry: Any, xs: Any) -> None:
-        self.function = function
-        self.carries, self._carry = _flat(carry, "carry")
-        self.xs, self._xs = _nothing() if xs is None else _flat(xs, "xs")
+        self.function, self.functions = function, (function,)
+        self.carries, self._carry = flat(carry, "carry", "scan")
+        self.xs, self._xs = _nothing() if xs is None else flat(xs, "xs", "scan")
         self._gives: Callable[[list[Any]], Any] = lambda given: None
         self._y: Any = None  # what the first step gave
 
@@ -35,20 +37,18 @@ class Steps:
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise TypeError(
                 "scan(): the function must return a tuple (carry, y), got "
-                f"{_told(returned) if isinstance(returned, tuple) else type(returned).__name__}"
+                f"{told(returned) if isinstance(returned, tuple) else type(returned).__name__}"
             )
         carry, y = returned
-        new, rebuild = _flat(carry, "the carry that the function returns")
-        if _form(self._carry(carries)) != _form(rebuild(new)):
+        new, rebuild = flat(carry, "the carry that the function returns", "scan")
+        if form(self._carry(carries)) != form(rebuild(new)):
             raise TypeError(
-                f"scan(): the function got a carry of {_told(self._carry(carries))} and returned one of "
-                f"{_told(carry)}: shapes, dtypes and containers must stay"
+                f"scan(): the function got a carry of {told(self._carry(carries))} and returned one of "
+                f"{told(carry)}: shapes, dtypes and containers must stay"
             )
-        given, self._gives = _nothing() if y is None else _flat(y, "y")
-        if self._y is not None and _form(y) != _form(self._y[0]):
-            raise TypeError(
-                f"scan(): the function gave a y of {_told(self._y[0])} and then one of {_told(y)}"
-            )
+        given, self._gives = _nothing() if y is None else flat(y, "y", "scan")
+        if self._y is not None and form(y) != form(self._y[0]):
+            raise TypeError(f"scan(): the function gave a y of {told(self._y[0])} and then one of {told(y)}")
         self._y = self._y or (y,)
         return new, given
 
@@ -61,30 +61,32 @@ def _nothing() -> tuple[list[Any], Callable[[list[Any]], Any]]:
     return [], lambda leaves: None
 
 
-def _flat(tree: Any, what: str) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+def flat(tree: Any, what: str, name: str) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    """(the tensors of ``what`` the loop of this name is handed, what makes the like of other ones)"""
     leaves, rebuild = flatten(tree)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
-            raise TypeError(_TENSORS.format(what=what, given=f"a {type(leaf).__name__}"))
+            raise TypeError(_TENSORS.format(name=name, what=what, given=f"a {type(leaf).__name__}"))
     return leaves, rebuild
 
 
-def _form(tree: Any) -> Any:
+def form(tree: Any) -> Any:
     """Containers, dtypes and shapes, which may be symbols: to be compared, not to be told."""
     if isinstance(tree, Tensor):
         return tree.dtype, tuple(tree.shape)
     if isinstance(tree, dict):
-        return type(tree), [(k, _form(v)) for k, v in tree.items()]
-    return (type(tree), list(map(_form, tree))) if isinstance(tree, (tuple, list)) else tree
+        return type(tree), [(k, form(v)) for k, v in tree.items()]
+    return (type(tree), list(map(form, tree))) if isinstance(tree, (tuple, list)) else tree
 
 
-def _told(tree: Any) -> str:
+def told(tree: Any) -> str:
+    """Containers, dtypes and shapes, for an error."""
     if isinstance(tree, Tensor):
         return f"{tree.dtype}{list(tree.shape)}"
     if isinstance(tree, dict):
-        return f"{{{', '.join(f'{k!r}: {_told(v)}' for k, v in tree.items())}}}"
+        return f"{{{', '.join(f'{k!r}: {told(v)}' for k, v in tree.items())}}}"
     if isinstance(tree, (tuple, list)):
-        inside = ", ".join(map(_told, tree))
+        inside = ", ".join(map(told, tree))
         return f"({inside})" if isinstance(tree, tuple) else f"[{inside}]"
     return str(tree)
 

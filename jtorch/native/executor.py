@@ -109,9 +109,11 @@ def walk_kernel() -> int:
 def scan_kernel() -> int:
     """The address of a kernel that runs a record (see the top) once for each step of a loop.
 
-    Its block has the record's address, the number of steps, and that of the record's arguments, then
-    SCAN_WORDS for each of these: a word of its own; its address at the first step; from the second step k on
-    it is the next word plus ``((k - late) & mask) * stride``, of the three words after that.
+    Its block has the record's address, the number of steps, that of the record's arguments, the address of
+    the number of steps that are left out at the beginning (0: none are), and the number of the argument, from
+    1 on, at which an int64 below 0 ends the loop (0: none does). Then SCAN_WORDS for each argument: a word of
+    its own; its address at the first step that is taken, or 0; else at step k it is the next word plus
+    ``((k - late) & mask) * stride``, of the three words after that.
     """
     return _native().scan
 

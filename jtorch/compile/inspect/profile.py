@@ -169,9 +169,10 @@ def _step(tasks: Sequence[Task], plan: Plan, us: float, runner: Any) -> StepTime
 
 def _flops(task: Task, plan: Plan, runner: Any) -> float:
     """Floating-point operations, each op of a kernel counted as one, whatever it takes; of a loop over time
-    those of its products."""
+    those of its products, and none where only a call knows how many steps it takes."""
     if task.step.kind is StepKind.SCAN:
-        return float(runner.flops_of(task))
+        scan = task.step.eqns[0].op.scan
+        return float(runner.flops_of(task)) if scan is not None and scan.takes_all_steps else 0.0
     if task.nest is not None:
         inner = sum(isinstance(v, Compute) and v.level == 2 for v in task.nest.values())
         return float(math.prod(task.nest.sizes) * (inner + len(task.nest.reductions)))

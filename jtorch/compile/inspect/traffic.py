@@ -44,6 +44,8 @@ def _parts(task: Task, plan: Plan) -> Iterator[_Part]:
     if task.nest is not None:
         yield from _of_nest(task.nest)
         return
+    if eqn.op.scan is not None and not eqn.op.scan.takes_all_steps:  # a call knows what it touches
+        return
     factors = product_of(eqn, plan.fused.find) if task.step.kind is StepKind.GEMM else None
     if factors is None:  # Python's: all of its arguments, which may be parts of memory
         for var in {v for v in (*eqn.inputs, *eqn.outputs) if isinstance(v, Var)}:

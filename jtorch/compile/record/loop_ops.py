@@ -62,23 +62,36 @@ class Cut:
 
     def emit(
         self, tracer: Any, name: str, outputs: list[Var], begin: list[Atom], moving: list[Atom], steps: Any,
-        reverse: bool,
+        reverse: bool, ends: bool = False, skipped: Atom | None = None,
     ) -> tuple[Var, ...]:  # fmt: skip
-        """Those of the loop's equation: of what is carried the two latest ones, the last one first."""
-        graph = Graph(name, (*self.carried, *self.free, *self.moving), tuple(self.eqns), tuple(outputs))
-        op = loop_of(graph, len(self.carried))
-        statics = {"constants": len(self.free), "reverse": reverse, "options": (), "steps": steps}
-        return tracer.emit(op, [*begin, *self.free, *moving], statics)
+        """Those of the loop's equation: of what is carried the two latest ones, the last one first. Which
+        steps are taken: see ``Scan``."""
+        first = [] if skipped is None else [Var(Type(np.dtype(np.int64), ()))]
+        constants: list[Atom] = [*self.free] if skipped is None else [skipped, *self.free]
+        graph = Graph(
+            name, (*self.carried, *first, *self.free, *self.moving), tuple(self.eqns), tuple(outputs)
+        )
+        op = loop_of(graph, len(self.carried), ends=ends, skips=skipped is not None)
+        statics = {"constants": len(constants), "reverse": reverse, "options": (), "steps": steps}
+        return tracer.emit(op, [*begin, *constants, *moving], statics)
 
 
-def loop_of(graph: Graph, n_carried: int, checked: tuple[int, ...] | None = None) -> Op:
+def loop_of(
+    graph: Graph, n_carried: int, checked: tuple[int, ...] | None = None, ends: bool = False,
+    skips: bool = False,
+) -> Op:  # fmt: skip
     """The op that runs ``graph`` for each step; the first of its outputs are what is carried, those that are
-    ``checked`` may be errors."""
+    ``checked`` may be errors, or say that it ``ends``."""
     types = [atom.type for atom in graph.outputs if isinstance(atom, Var)]
     several = len(types) > 1
 
+    def length(k: int, steps: Any) -> Any:
+        if k < n_carried:
+            return 2
+        return 1 if ends and k == n_carried else steps
+
     def shape(*given: Any, constants: int, reverse: bool, options: Any, steps: Any) -> Any:
-        found = [(2 if k < n_carried else steps, *type.shape) for k, type in enumerate(types)]
+        found = [(length(k, steps), *type.shape) for k, type in enumerate(types)]
         return found if several else found[0]
 
     def dtype(*given: Any) -> Any:
@@ -89,32 +102,33 @@ def loop_of(graph: Graph, n_carried: int, checked: tuple[int, ...] | None = None
         xp: Any, *values: Any, constants: int, reverse: bool, options: Any, steps: int
     ) -> tuple[np.ndarray, ...] | np.ndarray:
         carries, fixed, moving = scan.parted(values, constants)
-        made = [np.empty((2 if k < n_carried else steps, *t.shape), t.dtype) for k, t in enumerate(types)]
-        for t in reversed(range(steps)) if reverse else range(steps):
+        made = [np.zeros((length(k, steps), *t.shape), t.dtype) for k, t in enumerate(types)]
+        for step in range(int(fixed[0]) if skips else 0, steps):
+            t = steps - 1 - step if reverse else step
             found = interpret(graph, [*carries, *fixed, *(x[t] for x in moving)])
             for k, (out, value) in enumerate(zip(made, found, strict=True)):
-                if k < n_carried:
-                    out[1] = out[0]
-                out[0 if k < n_carried else t] = value
+                out[(steps - 1 - step) % 2 if k < n_carried else min(t, len(out) - 1)] = value
             carries = found[:n_carried]
+            if ends and found[n_carried] < 0:
+                break
         return tuple(made) if several else made[0]
 
     if checked is None:
         made_by: dict[Any, Eqn] = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
         others = enumerate(graph.outputs[n_carried:], start=n_carried)
-        checked = tuple(k for k, var in others if may_stop(made_by[var]))
-    like = functools.partial(loop_of, n_carried=n_carried)
-    scan = Scan(body, tuple(range(n_carried)), graph, checked, like)
+        checked = tuple(k for k, var in others if may_stop(made_by[var]) or (ends and k == n_carried))
+    like = functools.partial(loop_of, n_carried=n_carried, ends=ends, skips=skips)
+    scan = Scan(body, tuple(range(n_carried)), graph, checked, like, ends, skips)
     return Op(
         Kind.SCAN, body, name=graph.name, scan=scan, n_outputs=len(types), shape=shape, dtype=dtype,
         public=None, differentiable=False,
     )  # fmt: skip
 
 
-def latest(tracer: Any, pair: Var) -> Any:
-    """The last one of what is carried, as traced memory of its own."""
+def latest(tracer: Any, pair: Var, before: int = 0) -> Any:
+    """The last one of what is carried, as traced memory of its own, or the one ``before`` that."""
     shape = pair.shape
     n = len(shape)
-    start, stop, step = (0,) * n, (1, *shape[1:]), (1,) * n
+    start, stop, step = (before, *(0,) * (n - 1)), (before + 1, *shape[1:]), (1,) * n
     one = tracer.record(_SLICE, tracer.fresh(pair), start=start, stop=stop, step=step)
     return tracer.fresh(tracer.read(tracer.record(_RESHAPE, one, shape=shape[1:])))

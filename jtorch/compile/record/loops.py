@@ -45,8 +45,8 @@ def check_apart(tracer: Any, outputs: Iterable[Atom]) -> None:
     used = [*(a for eqn in tracer.eqns for a in eqn.inputs), *outputs]
     if any(atom in tracer.of_turns for atom in used if isinstance(atom, Var)):
         raise CompileError(
-            f"'{tracer.name}' uses a tensor outside of scan() that one of its steps has made: give it as y, "
-            "or carry it."
+            f"'{tracer.name}' uses a tensor outside of a scan() or while_loop() that one of its steps has "
+            "made: carry it (of a scan(), or give it as y)."
         )
 
 
@@ -54,6 +54,12 @@ def record(tracer: Any, steps: Steps, count: Any, reverse: bool) -> tuple[list[T
     """(the last carries, what all steps give, stacked); None where the steps are to be run one by one."""
     if (type(count) is not Dim and count < 2) or IN_FORCE.get():
         return None
+    turn = settled(tracer, steps)
+    return None if turn is None else Loop(tracer, turn, steps, count, reverse).results()
+
+
+def settled(tracer: Any, steps: Any) -> Turn | None:
+    """A turn that knows which carries have a gradient at some step; None where it is no loop's."""
     if not all(is_plain(t) for t in (*steps.carries, *steps.xs)):
         return None
     needs = [t._requires_grad for t in steps.carries]
@@ -65,18 +71,18 @@ def record(tracer: Any, steps: Steps, count: Any, reverse: bool) -> tuple[list[T
         first = first or turn
         now = [a or b._requires_grad for a, b in zip(needs, turn.new, strict=True)]
         if now == needs:
-            break
+            return turn
         needs = now
-    return Loop(tracer, turn, steps, count, reverse).results()
 
 
 class Loop:
     """A turn as an equation of the recording, and what goes back through it."""
 
-    def __init__(self, tracer: Any, turn: Turn, steps: Steps, count: Any, reverse: bool) -> None:
+    def __init__(self, tracer: Any, turn: Turn, steps: Any, count: Any, reverse: bool) -> None:
         self.tracer, self.turn, self.steps, self.reverse = tracer, turn, count, reverse
+        self.name = steps.name
         self.carries, self.xs = steps.carries, steps.xs
-        self.has_gradient = CONTEXT.get().grad and any(t._requires_grad for t in (*turn.new, *turn.gave))
+        self.has_gradient = CONTEXT.get().grad and any(self.differentiable())
         self.edges = edges_out_of(turn) if self.has_gradient else []
         n = turn.n_carries
         cut = Cut(turn.eqns, turn.inputs[:n], turn.inputs[n:])
@@ -88,13 +94,40 @@ class Loop:
         outputs = cut.finish(finals, [*given, *before, *more])
         begin = [tracer.read(tracer.lift(c._data)) for c in self.carries]
         moving = [tracer.read(tracer.lift(x._data)) for x in self.xs]
-        made = cut.emit(tracer, "scan", outputs, begin, moving, count, reverse)
-        self.finals = [latest(tracer, var) for var in made[:n]]
-        self.given = [tracer.fresh(var) for var in made[n : n + len(given)]]
+        made = self._emit(cut, outputs, begin, moving)
+        self.finals = [self._last(var, atom) for var, atom in zip(made[:n], begin, strict=False)]
+        self.given = [tracer.fresh(var) for var in self._given(made[n : n + len(given)])]
         # what each step had, for the way back: a variable of the turn -> that of all steps
         self.kept: dict[Var, Var] = dict(zip(turn.inputs[n:], moving, strict=True))
         self.kept |= dict(zip(turn.inputs[:n], made[n + len(given) :], strict=False))  # those ``before``
         self.kept |= dict(zip((*given, *before, *more), made[n:], strict=True))
+
+    def _emit(self, cut: Cut, outputs: list[Var], begin: list[Atom], moving: list[Atom]) -> tuple[Var, ...]:
+        return cut.emit(self.tracer, self.name, outputs, begin, moving, self.steps, self.reverse)
+
+    def _emit_back(self, cut: Cut, outputs: list[Var], begin: list[Atom], moving: list[Atom]) -> Any:
+        name = f"{self.name}_back"
+        return cut.emit(self.tracer, name, outputs, begin, moving, self.steps, not self.reverse)
+
+    def differentiable(self) -> list[bool]:
+        """Which of the last carries, and of what the loop gives, have a gradient."""
+        return [t._requires_grad for t in (*self.turn.new, *self.turn.gave)]
+
+    def _may_stay(self, grad: Tensor | None) -> bool:
+        """Whether the gradient of a last carry may be that of the first one: there may be no step."""
+        return False
+
+    def _last(self, pair: Var, begin: Atom) -> Any:
+        """What is carried out of the loop, that began as ``begin``."""
+        return latest(self.tracer, pair)
+
+    def _first(self, pair: Var, begin: Atom) -> Any:
+        """The same of the way back."""
+        return latest(self.tracer, pair)
+
+    def _given(self, made: Sequence[Var]) -> Sequence[Var]:
+        """What the loop gives beside that."""
+        return made
 
     def results(self) -> tuple[list[Tensor], list[Tensor]]:
         n = self.turn.n_carries
@@ -109,8 +142,8 @@ class Loop:
         tracer, turn, n = self.tracer, self.turn, self.turn.n_carries
         if CONTEXT.get().grad:
             raise CompileError(
-                f"{user_source()}: '{tracer.name}' differentiates the gradient of a scan(), which is "
-                "recorded for one pass back: write it as a Python loop, or compute that outside."
+                f"{user_source()}: '{tracer.name}' differentiates the gradient of a {self.name}(), which "
+                "is recorded for one pass back: write it as a Python loop, or compute that outside."
             )
         shown = [k for k, g in enumerate(grads[n:]) if g is not None and turn.gave[k]._requires_grad]
         flows, to_first = self._flows([k for k in range(n) if grads[k] is not None], shown)
@@ -138,12 +171,14 @@ class Loop:
         given = [g for k in shown if (g := grads[n + k]) is not None]
         moving = [tracer.read(tracer.lift(g._data)) for g in given]
         moving += [self.kept[v] for v in kept]
-        made = iter(cut.emit(tracer, "scan_back", outputs, begin, moving, self.steps, not self.reverse))
-        lasts = {k: wrap(latest(tracer, next(made))) for k in flows}
-        totals = [None if var is None else wrap(latest(tracer, next(made))) for var in sums]
+        made = iter(self._emit_back(cut, outputs, begin, moving))
+        began = iter(begin)
+        lasts = {k: wrap(self._first(next(made), next(began))) for k in flows}
+        totals = [None if var is None else wrap(self._first(next(made), next(began))) for var in sums]
         several = iter([None if var is None else wrap(tracer.fresh(next(made))) for var in parts])
         of_xs = [next(several) if t._requires_grad else None for t in turn.given[n:]]
-        return [*(lasts[k] if k in to_first else None for k in range(n)), *of_xs, *totals]
+        lasts = {k: g for k, g in lasts.items() if k in to_first or self._may_stay(grads[k])}
+        return [*map(lasts.get, range(n)), *of_xs, *totals]
 
     def _played(self, roots: list[tuple[Tensor, Var]], wanted: list[Tensor], inside: Inside) -> tuple:
         """One step back, from what the turn gave with its gradients: (the gradients of what is ``wanted``,
@@ -167,8 +202,8 @@ class Loop:
             back = [None if g is None else tracer.read(g) for g in found[: len(wanted)]]
         except OneByOne as error:
             raise CompileError(
-                f"{user_source()}: on the way back through a scan() of '{tracer.name}' a step {error}, which "
-                "would be recorded once: write it as a Python loop."
+                f"{user_source()}: on the way back through a {self.name}() of '{tracer.name}' a step "
+                f"{error}, which would be recorded once: write it as a Python loop."
             ) from None
         finally:
             tracer.turn = outer
@@ -177,8 +212,8 @@ class Loop:
             tracer.refuse_later(inside)
         if any(map(is_library_call, eqns)):
             raise CompileError(
-                f"{user_source()}: the way back through a scan() of '{tracer.name}' needs a library call at "
-                "each step: write it as a Python loop."
+                f"{user_source()}: the way back through a {self.name}() of '{tracer.name}' needs a library "
+                "call at each step: write it as a Python loop."
             )
         return back, sums, added, eqns
 
@@ -232,8 +267,8 @@ class _Scanned(Function):
     def forward(ctx: Any, loop: Any, made: list[Tensor], *tensors: Tensor) -> Any:
         ctx.loop = loop
         ctx.set_materialize_grads(False)
-        pairs = zip((*loop.turn.new, *loop.turn.gave), made, strict=True)
-        ctx.mark_non_differentiable(*(t for like, t in pairs if not like._requires_grad))
+        pairs = zip(loop.differentiable(), made, strict=True)
+        ctx.mark_non_differentiable(*(t for has_gradient, t in pairs if not has_gradient))
         return tuple(made)
 
     @staticmethod

@@ -30,7 +30,7 @@ from jtorch.compile.observe.scalar import (
     with_pythons_sign,
 )  # fmt: skip
 from jtorch.compile.observe.texts import check_text
-from jtorch.compile.record import exchange, items, loops
+from jtorch.compile.record import exchange, items, loops, while_loops
 from jtorch.compile.record.branches import Branches
 from jtorch.compile.record.generators import Generators
 from jtorch.compile.record.graphs import Graphs, check_uses_gradient
@@ -301,6 +301,9 @@ class Tracer(Memory):
 
     def scan(self, steps: Any, count: int, reverse: bool) -> Any:
         return loops.record(self, steps, count, reverse)
+
+    def while_loop(self, turns: Any, bound: int) -> Any:
+        return while_loops.record(self, turns, bound)
 
     def unrolls(self, what: str, times: int, way_out: str) -> None:
         here = self.line()

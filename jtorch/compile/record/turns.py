@@ -80,7 +80,7 @@ def turn_of(tracer: Any, steps: Steps, needs: Sequence[bool]) -> Turn | None:
     n = len(carries)
     turn = Turn([tracer.fresh(Var(type)) for type in types], [*needs, *(x._requires_grad for x in xs)], n)
     given = turn.given
-    state = quietly(_state_of)(steps.function)
+    state = quietly(_state_of)(steps.functions)
     if state is None:
         return None
     grads = dict(tracer.grads)
@@ -106,10 +106,10 @@ def turn_of(tracer: Any, steps: Steps, needs: Sequence[bool]) -> Turn | None:
         turn.eqns = tracer.eqns[start:]
         del tracer.eqns[start:]
         tracer.refuse_later(turn.inside)
-    if quietly(_state_of)(steps.function) != state or tracer.grads.keys() != grads.keys():
+    if quietly(_state_of)(steps.functions) != state or tracer.grads.keys() != grads.keys():
         raise CompileError(
-            f"{user_source()}: the function that '{tracer.name}' hands to scan() changes a variable, list or "
-            "object at each step, which a recording would do once: carry it, or give it as y."
+            f"{user_source()}: the function that '{tracer.name}' hands to {steps.name}() changes a variable, "
+            f"list or object at each step, which a recording would do once: {steps.way_out}."
         )
     if not all(is_plain(t) for t in (*turn.new, *turn.gave)) or any(map(is_library_call, turn.eqns)):
         return None
@@ -127,10 +127,10 @@ def is_library_call(eqn: Eqn) -> bool:
     return not runs_in_loops(eqn) and (eqn.op.kind is not Kind.VIEW or eqn.op.affine is None)
 
 
-def _state_of(function: Any) -> dict[int, Any] | None:
-    """What the function leads to, in a form that compares; None where nobody can tell whether it changes."""
+def _state_of(functions: Iterable[Any]) -> dict[int, Any] | None:
+    """What the functions lead to, in a form that compares; None where nobody can tell whether it changes."""
     found: dict[int, Any] = {}
-    for value in led_to([function]):
+    for value in led_to(functions):
         if value is UNKNOWN or kind_of(type(value)) is Of.ITERATOR:
             return None
         if isinstance(value, np.ndarray):

@@ -158,6 +158,8 @@ class Assembly:
         ]
         self.keep += records
         blocks[:, 0] = [address_of(executor.record) for executor in records]
+        if loop.skipped is not None:
+            self._points(block.first + 3, blocks[:, 3], [0])
         for n, argument in enumerate(loop.arguments):
             begins = [low * argument.row for low in edges[:-1]]
             for at in (HEAD + SCAN_WORDS * n + 1, HEAD + SCAN_WORDS * n + 2):

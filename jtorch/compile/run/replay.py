@@ -204,7 +204,9 @@ class Replay(Runner):
         for tile, (low, high) in enumerate(itertools.pairwise(edges)):
             at = blocks.take(loop.n_words)
             record = turns.record(loop.of_rows(low, high, loop.sizes), tile, tiles == 1).record
-            blocks.words[at : at + HEAD] = [address_of(record), loop.steps, len(loop.arguments)]
+            blocks.words[at : at + HEAD] = address_of(record), loop.steps, len(loop.arguments), 0, loop.ends
+            if loop.skipped is not None:
+                self._point(*loop.skipped, blocks.words, at + 3, blocks)
             for k, argument in enumerate(loop.arguments):
                 word = at + HEAD + SCAN_WORDS * k
                 blocks.words[word + 3 : word + SCAN_WORDS] = argument.stride, argument.mask, argument.late

@@ -31,8 +31,8 @@ from jtorch.core.op import Scan
 from jtorch.core.sizes import shape_of
 from jtorch.native.executor import SCAN_WORDS, Executor
 
-HEAD = 3
-"""Words of a block before those of its arguments: the record's address, steps, and arguments."""
+HEAD = 5
+"""Words of a block before those of its arguments: see ``scan_kernel``."""
 
 _KEPT = 256  # records of a turn
 _ALL, _TWO = -1, 1  # masks: each step has memory of its own, or every second one the same
@@ -78,6 +78,10 @@ class Loop:
             if k in self.scan.carried or k in self.scan.checked or out not in unread
         ]
         self.arguments = list(self._arguments(unread))
+        self.skipped = self._at(self.fixed[0]) if self.scan.skips else None
+        """Where the number of steps lies that are left out."""
+        self.ends = len(inputs) + len(self.carries) + 1 if self.scan.ends else 0
+        """The number, from 1 on, of the argument that is below 0 where no other step follows."""
 
     def _check_rows(self) -> None:
         sizes = [n for var in self.carries for n in var.shape[1:]]
@@ -120,6 +124,9 @@ class Loop:
             if not self.has_rows and k in self.scan.carried:
                 yield self._latest(outputs[k], self.steps - 1)
                 continue
+            if self.scan.ends and k == len(self.carries):
+                yield Argument(None, (outputs[k], 0), 0, _ALL, 0, 0)
+                continue
             yield self._moving(outputs[k], 0, _TWO if outputs[k] in unread else _ALL)
 
     def _latest(self, var: Var, late: Any) -> Argument:
@@ -134,7 +141,8 @@ class Loop:
         row = math.prod(var.shape[2:]) * var.dtype.itemsize if self.has_rows else 0
         begin = offset + (self.steps - 1) * step if self.reverse else offset
         at = var if owner is None else owner, begin
-        return Argument(at, at, -step if self.reverse else step, mask, 0, row)
+        first = at if self.has_rows else None  # of a loop that skips steps the first one is any
+        return Argument(first, at, -step if self.reverse else step, mask, 0, row)
 
     def _at(self, var: Var) -> tuple[Var, Any]:
         layout = layout_of(var, self.find)

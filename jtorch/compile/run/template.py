@@ -200,6 +200,9 @@ class Template:
         head = [self.words.take() for _ in range(HEAD)]
         self._number(head[1], loop.steps)
         self._number(head[2], len(loop.arguments))
+        if loop.skipped is not None:
+            self._point(head[3], *loop.skipped)
+        self._number(head[4], loop.ends)
         for argument in loop.arguments:
             _, begin, later, *rest = [self.words.take() for _ in range(SCAN_WORDS)]
             if argument.first is not None:

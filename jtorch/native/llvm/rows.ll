@@ -74,8 +74,12 @@ define i64 @jtorch_scan(ptr %block) {
 entry:
   %steps_slot = getelementptr i64, ptr %block, i64 1
   %count_slot = getelementptr i64, ptr %block, i64 2
-  %arguments = getelementptr i64, ptr %block, i64 3
+  %skipped_slot = getelementptr i64, ptr %block, i64 3
+  %ends_slot = getelementptr i64, ptr %block, i64 4
+  %arguments = getelementptr i64, ptr %block, i64 5
   %record = load ptr, ptr %block
+  %skipped_at = load ptr, ptr %skipped_slot
+  %ends = load i64, ptr %ends_slot
   %steps = load i64, ptr %steps_slot
   %count = load i64, ptr %count_slot
   %row_count_slot = getelementptr i64, ptr %record, i64 1
@@ -84,12 +88,23 @@ entry:
   %row_count = load i64, ptr %row_count_slot
   %patch_words = mul i64 %patch_count, 3
   %rows = getelementptr i64, ptr %patches, i64 %patch_words
-  %none = icmp slt i64 %steps, 1
-  br i1 %none, label %done, label %step
+  %end = sub i64 %ends, 1
+  %end_slot = getelementptr [6 x i64], ptr %arguments, i64 %end
+  %skips = icmp ne ptr %skipped_at, null
+  br i1 %skips, label %skip, label %begin
+
+skip:
+  %skipped = load i64, ptr %skipped_at
+  br label %begin
+
+begin:
+  %first_k = phi i64 [ 0, %entry ], [ %skipped, %skip ]
+  %any = icmp slt i64 %first_k, %steps
+  br i1 %any, label %step, label %done
 
 step:
-  %k = phi i64 [ 0, %entry ], [ %next_k, %step_end ]
-  %is_first = icmp eq i64 %k, 0
+  %k = phi i64 [ %first_k, %begin ], [ %next_k, %step_end ]
+  %is_first = icmp eq i64 %k, %first_k
   br label %argument
 
 argument:
@@ -140,7 +155,17 @@ patch:
 patched:
   %status = call i64 @jtorch_run_rows(ptr %rows, i64 %row_count)
   %failed = icmp ne i64 %status, 0
-  br i1 %failed, label %fail, label %step_end
+  br i1 %failed, label %fail, label %ran
+
+ran:
+  %may_end = icmp ne i64 %ends, 0
+  br i1 %may_end, label %ask, label %step_end
+
+ask:
+  %answer_at = load ptr, ptr %end_slot
+  %answer = load i64, ptr %answer_at
+  %goes_on = icmp sge i64 %answer, 0
+  br i1 %goes_on, label %step_end, label %done
 
 step_end:
   %next_k = add i64 %k, 1
