@@ -146,6 +146,7 @@ class CompiledFunction(Asks):
         self._told_of_branches = False
         self._eagerly = EagerCalls(self.name)
         self._seen = Seen()  # functions that are disabled for compiling
+        self.shared_code: types.CodeType | None = None  # of functions whose recordings it has, too
         self._made, self._spent = 0, 0.0  # how many recordings became plans, and the seconds they took
         self._recordings = 0
         self._moved = Moved()
@@ -156,6 +157,8 @@ class CompiledFunction(Asks):
             self.verifier = Verifier(self.options.verify_every, dict(self.options.budget))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.shared_code is not None and not made_anew.is_like(self, self.shared_code):
+            self.reset()
         latest = self._latest  # another thread may put a plan of its own there meanwhile
         try:
             if latest is not None and not kwargs:
@@ -644,4 +647,6 @@ def _compiled(model: Callable, options: Options) -> Any:
         frames.require_known()
     if isinstance(model, Module):
         return optimized(model, options)
-    return made_anew.same(model, options, CompiledFunction)
+    made = CompiledFunction(model, options)
+    made_anew.share(made)
+    return made

@@ -9,34 +9,50 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
+from jtorch.compile.observe.guards import content_of
 from jtorch.compile.options import Options
 
-_made: weakref.WeakValueDictionary[tuple, Any] = weakref.WeakValueDictionary()  # by what they have in common
+# by what they have in common
+_latest: weakref.WeakValueDictionary[tuple, Any] = weakref.WeakValueDictionary()
 _USUAL = Options()
+_SHARED = (  # what a compiled function knows of calls
+    "plans", "retraces", "_seen", "_moved",
+)  # fmt: skip
 
 
-def same(function: Any, options: Options, make: Callable[[Any, Options], Any]) -> Any:
-    """The compiled function that ``make`` gave for one like ``function``, if that is in use still, or a new
-    one. To compile one and the same function twice gives two, and so do options other than the usual.
-    """
-    if type(function) is not types.FunctionType or function.__dict__ or options != _USUAL:
-        return make(function, options)
-    shared = _in_common(function)
-    known = _made.get(shared)
-    if known is not None and known.function is not function and _in_common(known.function) == shared:
-        return known
-    made = _made[shared] = make(function, options)
-    return made
+def share(compiled: Any) -> None:
+    """Give a new compiled function the recordings of the latest one whose function is like its own. One and
+    the same function that is compiled twice has two, and so it is with options other than the usual."""
+    function = compiled.function
+    if type(function) is not types.FunctionType or compiled.options != _USUAL or _differs(function):
+        return
+    if any(type(value) is type(compiled) for value in _outside(function)):
+        return  # it may be itself, and what it keeps there its own
+    cells = map(id, function.__closure__ or ())
+    common = id(function.__code__), id(function.__globals__), function.__qualname__, *cells
+    known = _latest.get(common)
+    _latest[common] = compiled
+    if known is None or known.function is function or not is_like(known, function.__code__):
+        return
+    compiled.shared_code = function.__code__
+    for name in _SHARED:
+        setattr(compiled, name, getattr(known, name))
 
 
-def _in_common(function: types.FunctionType) -> tuple[Any, ...]:
-    """What tells functions apart, by identity: it is alive as long as one of them is."""
-    parts = (*(function.__closure__ or ()), *(function.__defaults__ or ()))
-    named = sorted((function.__kwdefaults__ or {}).items())
-    names = function.__module__, function.__qualname__, function.__doc__
-    keywords = tuple((name, id(value)) for name, value in named)
-    counts = len(function.__closure__ or ()), id(function.__globals__), id(function.__code__)
-    return (*counts, *map(id, parts), *keywords, *names)
+def is_like(compiled: Any, code: types.CodeType) -> bool:
+    """Whether the function has this code still, and no arguments of its own by now."""
+    return compiled.function.__code__ is code and not _differs(compiled.function)
+
+
+def _outside(function: types.FunctionType) -> Iterator[Any]:
+    """What it finds by its variables."""
+    yield from map(content_of, function.__closure__ or ())
+    yield from (function.__globals__.get(name) for name in function.__code__.co_names)
+
+
+def _differs(function: types.FunctionType) -> bool:
+    """Whether it has what may be another thing for each function."""
+    return bool(function.__defaults__ or function.__kwdefaults__ or function.__dict__)

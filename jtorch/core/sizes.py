@@ -146,7 +146,12 @@ def settled(key: Any) -> Any:
     if isinstance(key, tuple):
         parts = [settled(part) for part in key]
         is_as_it_was = all(a is b for a, b in zip(parts, key, strict=True))
-        return key if is_as_it_was else tuple.__new__(type(key), parts)  # of a shape, or a named tuple
+        if is_as_it_was:
+            return key
+        made = tuple.__new__(type(key), parts)  # of a shape, a named tuple, or the user's
+        if hasattr(key, "__dict__"):
+            made.__dict__.update(key.__dict__)
+        return made
     return operator.index(key) if type(key) is Dim else float(key) if type(key) is DimFloat else key
 
 

@@ -41,7 +41,7 @@ from jtorch.compile.observe.kinds import (
 )
 from jtorch.compile.observe.library import read_method, see_objects
 from jtorch.compile.observe.observer import Observer
-from jtorch.compile.observe.questions import see_tensor
+from jtorch.compile.observe.questions import is_brought, see_tensor
 from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.stand_ins import check_attribute, is_stand_in
 from jtorch.eager.tensor import Tensor
@@ -50,6 +50,7 @@ from jtorch.nn.module import Module
 
 # what a module tells of by itself
 _MODULE_FACTS = frozenset({"training", "_parameters", "_buffers", "_modules"})
+_OF_MEMORY = frozenset({"base", "ctypes", "data", "__array_interface__"})
 _WITH_FACTS = (Kind.OBJECT, Kind.VALUE, Kind.OURS, Kind.FOREIGN, Kind.FUNCTION, Kind.CONTAINER, Kind.TUPLE)
 _WITH_SPECIAL = (Kind.OBJECT, Kind.MODULE, Kind.VALUE, Kind.CONTAINER, Kind.TUPLE)
 CALLABLES: set[type] = set()  # classes of the library's whose instances are functions to the user
@@ -120,6 +121,12 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
     elif kind is Kind.ARRAY and name == "flags":
         if id(owner) in observer.outside:
             observer.facts(FlagsRead, frame, owner)
+    elif kind is Kind.ARRAY and name in _OF_MEMORY and is_brought(observer, owner):
+        raise observer.error(
+            frame,
+            f"asks {name} of a NumPy array that each call brings, and it may be of other memory then",
+            "Ask it outside, and pass the answer in.",
+        )
     elif kind is Kind.ARRAY:
         observer.array(frame, owner)
     elif kind is Kind.MODULE:

@@ -21,7 +21,14 @@ from jtorch.compile.observe.attributes import (
 from jtorch.compile.observe.guards import MISSING, LengthRead, MembershipRead, TruthRead
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import Observer
-from jtorch.compile.observe.questions import has_argument, see_identity, see_search, see_tensor
+from jtorch.compile.observe.questions import (
+    has_argument,
+    is_array,
+    is_brought,
+    see_identity,
+    see_search,
+    see_tensor,
+)
 from jtorch.compile.observe.stand_ins import check_class, stands_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.eager.tensor import Tensor
@@ -170,10 +177,10 @@ def _address(stop: Stop, args: list[Any]) -> None:
 def check_address(observer: Observer, frame: types.FrameType, args: list[Any]) -> None:
     """Raise where the id() or hash() of tensors among the arguments, or of what holds some, is taken."""
     observer.check_open(*args)
-    if has_argument(observer, *args):
+    if has_argument(observer, *args) or is_brought(observer, *filter(is_array, args)):
         raise observer.error(
             frame,
-            "asks for the id() or hash() of an argument, which is another tensor at each call",
+            "asks for the id() or hash() of an argument, which is another one at each call",
             "Compare tensors by 'is', or pass the number in.",
         )
 

@@ -52,7 +52,7 @@ from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.output import see_call_out, see_output
 from jtorch.compile.observe.questions import see_hashed, see_search, see_tensor
 from jtorch.compile.observe.reading import LOCKS, source_of
-from jtorch.compile.observe.stand_ins import stands_in
+from jtorch.compile.observe.stand_ins import is_array_stand_in, stands_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.compile.observe.volatile import check_volatile, see_clock
 from jtorch.core.dim import is_symbolic
@@ -77,6 +77,7 @@ _CHANGING_FIRST = frozenset(  # functions that change what they are given first
     ]
 )
 _IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
+_NUMBERS = (int, float, complex, np.generic)
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _CHANGING_OTHERS = _CHANGING | {"append", "setdefault", "set", "put", "put_nowait"}
 _SETTERS = (setattr, delattr, operator.setitem, operator.delitem)
@@ -163,8 +164,10 @@ def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = 
         else:
             _see_library(stop, callee, args)
     elif isinstance(callee, types.MethodWrapperType):
+        _check_numbers(type(callee.__self__), callee, args)
         _see_method(stop, callee, [callee.__self__, *args])
     elif isinstance(callee, _IN_C):
+        _check_numbers(callee.__objclass__, callee, args)
         _see_method(stop, callee, args)
     elif kind_of(type(callee)) in (Kind.MODULE, Kind.OURS):
         if kind_of(type(callee)) is Kind.MODULE:
@@ -253,6 +256,14 @@ def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
         observer.write(frame, owner, MISSING, MISSING, owner)
     else:
         observer.deep(frame, owner)
+
+
+def _check_numbers(cls: type, callee: Any, args: list[Any]) -> None:
+    """``float.__add__(2.0, value)`` looks at the class of ``value``, which may stand for a number of
+    NumPy's: no float, though what it stands for is one."""
+    if issubclass(cls, _NUMBERS):
+        for value in filter(is_array_stand_in, args):
+            raise value.refuse(f"{callee.__name__}()")
 
 
 def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:

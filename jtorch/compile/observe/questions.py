@@ -111,7 +111,7 @@ def see_identity(observer: Observer, frame: types.FrameType | None, one: Any, ot
     """``one is other`` is about to be asked, or what amounts to it."""
     if _is_number(one) and _is_number(other) and one is not other:
         _see_numbers(observer, frame, (one, other))
-    if one is not other and _is_array(one) and _is_array(other) and _is_brought(observer, one, other):
+    if one is not other and is_array(one) and is_array(other) and is_brought(observer, one, other):
         raise observer.error(
             frame,
             "asks whether two of NumPy's arrays are one, and each call may bring others",
@@ -131,11 +131,13 @@ def see_identity(observer: Observer, frame: types.FrameType | None, one: Any, ot
         observer.ask(("outside", place, id(b)), _apart(f"a{place}", b))
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
+    """Whether it is one of NumPy's, or stands for one."""
     return type(value) is np.ndarray or is_array_stand_in(value)
 
 
-def _is_brought(observer: Observer, *arrays: Any) -> bool:
+def is_brought(observer: Observer, *arrays: Any) -> bool:
+    """Whether each call may bring another one of ``arrays``."""
     return any(is_array_stand_in(array) or id(array) in observer.places for array in arrays)
 
 

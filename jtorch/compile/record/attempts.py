@@ -43,6 +43,7 @@ class Known:
     digits: set[Any] = field(default_factory=set)  # numbers that it counts on, and must know
     wholes: dict[int, Any] = field(default_factory=dict)  # memory of several tensors, that is written
     log: list[Any] = field(default_factory=list)  # what its disabled callees gave
+    readings: list[Any] = field(default_factory=list)  # of clocks, in the latest attempt
     called_out: list[str] = field(default_factory=list)  # those that have begun to run
     seen: Any = None  # where they were tried before, if they must be: see ``trials``
     refills: int = 0  # how often caches of functools were filled

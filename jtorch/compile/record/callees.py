@@ -46,22 +46,26 @@ DRAWS = (
 )
 _TOKEN = np.zeros((), np.int64)  # an output that only says that the call was made
 _logged: ContextVar[list[list[np.ndarray]] | None] = ContextVar("jtorch_logged", default=None)
+READINGS: ContextVar[list[Any] | None] = ContextVar("jtorch_readings", default=None)  # of clocks, likewise
 
 
 @contextmanager
 def one_recording() -> Iterator[None]:
     """What disabled callees give while recording inside is what the replay after it takes."""
-    before = _logged.get()
+    before = _logged.get(), READINGS.get()
     try:
-        _logged.set(None)
+        hand_over([], [])
         yield
     finally:
-        _logged.set(before)
+        _logged.set(before[0])
+        READINGS.set(before[1])
 
 
-def hand_over(log: list[Any]) -> None:
-    """A recording is done: what its callees gave is what they give in the replay after it."""
+def hand_over(log: list[Any], readings: list[Any]) -> None:
+    """A recording is done: what its callees gave is what they give in the replay after it. Clocks then say
+    what they said as the callees ran."""
     _logged.set([first for first, _ in log] or None)
+    READINGS.set([*readings] if log else None)
 
 
 class Callee:

@@ -208,7 +208,7 @@ def _attempted(
             made = _capture(function, leaves, structure, context, observer, known)
             why = _why_not(made, known)
             if not why:
-                callees.hand_over(known.log)
+                callees.hand_over(known.log, known.readings)
                 return made, observer
             made = None
             reason = _with_numbers(known, why)
@@ -271,6 +271,7 @@ def _capture(
     tracer = Tracer(name)
     tracer.log, tracer.called_out, tracer.seen = known.log, known.called_out, known.seen
     tracer.plain_effects, tracer.wholes = observer.effects, known.wholes
+    tracer.readings = known.readings = []
     probe.check()
     containers, n_passed = getattr(leaves, "containers", ()), len(leaves)
     leaves, opened = _with_what_each_call_brings(leaves, known)

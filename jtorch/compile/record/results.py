@@ -106,7 +106,10 @@ def results_of(
         elif tracer.has_symbols and holds_sizes(out):
             raise Exact(f"it keeps or returns a {type(out).__name__} that holds a size")
         else:
-            found[k] = Copy(out) if is_made_anew(observer, out) else Same(out)
+            is_new = is_made_anew(observer, out)
+            if is_new and type(out) is np.ndarray:
+                _check_apart(tracer, out)
+            found[k] = Copy(out) if is_new else Same(out)
         seen.setdefault(id(out), k)
     results = [found[k] for k in range(len(outs))]
     for k, (out, result) in enumerate(zip(outs, results, strict=True)):
@@ -118,6 +121,15 @@ def results_of(
         if isinstance(result, ViewOnTape):
             result.inner = any(out._node in nodes for nodes in under)
     return results, atoms, alive
+
+
+def _check_apart(tracer: Tracer, out: np.ndarray) -> None:
+    """Raise for a view of an array from outside, of which a replay would give a copy."""
+    if any(np.may_share_memory(out, entry.array) for entry in tracer.arrays.values()):
+        raise CompileError(
+            f"'{tracer.name}' returns a view of a NumPy array from outside, which may be another each time: "
+            "return its .copy(), or take the view outside."
+        )
 
 
 def _with_tensors(outs: list[Any]) -> dict[int, int]:

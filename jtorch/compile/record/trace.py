@@ -82,6 +82,7 @@ class Tracer(Memory):
         self.exchanges: list[Any] = []  # collectives between processes, see ``exchange``
         self.log: list[Any] = []  # what such calls gave in an earlier attempt at this recording
         self.seen: Any = None  # where such functions were tried, if they must be: see ``trials``
+        self.readings: list[Any] = []  # of clocks
         self.called_out: list[str] = []  # their names, as they begin to run
         self.raised: list[Any] = []  # those that raised an error, with the error
         self.on_the_way_back = False  # while code runs that a later backward() would run: see ``later``

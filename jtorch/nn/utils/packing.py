@@ -17,7 +17,7 @@ def packed_rows(padded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     live = arange(steps).unsqueeze(1) < lengths
     reaching = live.sum(1)
     batch_sizes: Any = reaching[reaching > 0]
-    batch_sizes._sequences = batch
+    batch_sizes._sequences = batch, batch_sizes._version
     return padded[live], batch_sizes
 
 
@@ -25,8 +25,9 @@ def number_of_sequences(batch_sizes: Any, order: Tensor | None) -> Any:
     """``batch_sizes[0]`` as a size."""
     if order is not None:
         return order.shape[0]
-    if hasattr(batch_sizes, "_sequences"):
-        return batch_sizes._sequences
+    batch, version = getattr(batch_sizes, "_sequences", (0, None))
+    if version == batch_sizes._version:
+        return batch
     return functions.repeat_interleave(batch_sizes[:1]).shape[0]  # packed outside
 
 

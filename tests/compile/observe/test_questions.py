@@ -7,7 +7,9 @@ import itertools
 import math
 import operator
 import types
+import warnings
 
+import numpy as np
 import pytest
 
 import jtorch
@@ -86,8 +88,40 @@ def test_a_container_made_inside():
 
 def test_the_address_of_an_argument_is_an_error():
     for ask in (id, hash):
-        with pytest.raises(CompileError, match=r"test_questions.py:\d+.*is another tensor at each call"):
+        with pytest.raises(CompileError, match=r"test_questions.py:\d+.*is another one at each call"):
             jtorch.compile(lambda x, ask=ask: x * ask(x))(X)
+
+
+ASKED = {
+    "id": lambda x, a: x * (id(a) % 7),
+    "base": lambda x, a: x * (2 if a.base is None else 3),
+    "ctypes": lambda x, a: x * (a.ctypes.data % 7),
+    "a view that is returned": lambda x, a: (x * 2, a[1:]),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_arrays_that_are_arguments_are_asked_in_eager_mode(name, monkeypatch):
+    monkeypatch.delenv("JTORCH_FULLGRAPH", raising=False)
+    whole = np.arange(6.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = jtorch.compile(ASKED[name])
+        for array in (np.arange(1.0, 4.0), whole, whole[1:], np.arange(1.0, 4.0)):
+            assert repr(compiled(X, array)) == repr(ASKED[name](X, array))
+            if name == "a view that is returned":
+                assert np.shares_memory(compiled(X, array)[1], array)
+    assert not any(compiled.plans.values())
+
+
+@pytest.mark.parametrize("ask", [lambda x, r: x * float.__add__(2.0, r), lambda x, r: x * (3.0).__mul__(r)])
+def test_methods_that_look_at_the_class_of_a_number(ask, monkeypatch):
+    monkeypatch.delenv("JTORCH_FULLGRAPH", raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = jtorch.compile(ask)
+        for number in (np.float64(1), np.float64(2), 1.5, 2.5):
+            assert compiled(X, number).tolist() == ask(X, number).tolist()
 
 
 def _leaf():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import types
 import warnings
 
@@ -142,8 +143,6 @@ def test_one_that_changes_what_the_caller_reads_is_an_error_once(monkeypatch):
 
 
 def test_a_clock_between_comparisons():
-    import time
-
     @jtorch.compile(fullgraph=True)
     def f(x):
         now = time.time()
@@ -152,3 +151,42 @@ def test_a_clock_between_comparisons():
     for _ in range(3):
         x, *tests = f(jtorch.ones(3))
         assert x.tolist() == [2, 2, 2] and tests == [True, True]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_clocks_around_a_disabled_function(whole):
+    log = []
+
+    @disable
+    def slow(x):
+        log.append(time.perf_counter())
+        time.sleep(0.02)
+
+    @jtorch.compile(fullgraph=whole)
+    def f(x):
+        y = x * 2
+        start = time.perf_counter()
+        slow(x)
+        return y.sum() > 0, start, time.perf_counter() - start
+
+    for _ in range(4):
+        log.clear()
+        _, start, took = f(jtorch.ones(2))
+        assert len(log) == 1 and start <= log[0] and took >= 0.02
+
+
+DECISIONS = (lambda y: bool(y.sum() > 0), lambda y: y[y > 0].shape[0], lambda y: y.sum().item() > 1)
+
+
+@pytest.mark.parametrize("decides", DECISIONS)
+def test_a_clock_before_a_decision(decides):
+    @jtorch.compile(fullgraph=True)
+    def f(x):
+        y = x * 2
+        now = time.time()
+        return decides(y), y + 1, now > 0
+
+    for n in (1.0, -1.0, 2.0):
+        x = jtorch.ones(3) * n
+        found, y, positive = f(x)
+        assert found == decides(x * 2) and y.tolist() == (x * 2 + 1).tolist() and positive

@@ -72,3 +72,17 @@ def test_what_is_kept_of_sizes_is_what_eager_mode_keeps(keep):
                 found.append([told(k) for k in kept])
             results.append(found)
         assert results[0] == results[1], name
+
+
+class Key(tuple):
+    def __new__(cls, *parts):
+        made = tuple.__new__(cls, parts)
+        made.note = len(parts)
+        return made
+
+
+def test_a_key_of_a_users_class_keeps_its_attributes():
+    compiled = jtorch.compile(lambda x: (x * 2, {Key(x.shape[0], 1): 1}))
+    for n in (3, 4, 5):
+        ((key, _),) = compiled(jtorch.ones(n))[1].items()
+        assert key == (n, 1) and type(key) is Key and key.note == 2

@@ -385,3 +385,14 @@ def test_lists_of_sequences():
     for lengths in ([3, 5, 2], [4, 2, 6], [3, 4, 5]):
         sequences = [draw(n, 5, seed=n) for n in lengths]
         assert_alike(compiled(*sequences), f(*sequences))
+
+
+def test_numbers_of_sequences_that_are_written():
+    def f(x, lengths):
+        packed = rnn.pack_padded_sequence(x, lengths)
+        sizes = packed.batch_sizes
+        sizes.clamp_(max=2)
+        return rnn.pad_packed_sequence(rnn.PackedSequence(packed.data[:6] * 1, sizes))[0]
+
+    x, lengths = jtorch.arange(15.0).reshape(5, 3, 1), jtorch.tensor([4, 2, 1])
+    assert jtorch.compile(f)(x, lengths).tolist() == f(x, lengths).tolist()
