@@ -10,10 +10,12 @@ from typing import Any
 import jtorch
 
 __all__ = [
-    "Constraint", "boolean", "dependent", "greater_than", "greater_than_eq", "half_open_interval",
-    "independent", "integer_interval", "interval", "is_dependent", "less_than", "lower_cholesky",
-    "nonnegative", "nonnegative_integer", "one_hot", "positive", "positive_definite", "positive_integer",
-    "real", "real_vector", "simplex", "unit_interval",
+    "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent",
+    "dependent_property", "greater_than", "greater_than_eq", "half_open_interval", "independent",
+    "integer_interval", "interval", "is_dependent", "less_than", "lower_cholesky", "lower_triangular",
+    "multinomial", "nonnegative", "nonnegative_integer", "one_hot", "positive", "positive_definite",
+    "positive_integer", "positive_semidefinite", "real", "real_vector", "simplex", "square", "stack",
+    "symmetric", "unit_interval",
 ]  # fmt: skip
 
 
@@ -37,12 +39,31 @@ class _Dependent(Constraint):
     def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
         self.is_discrete, self.event_dim = is_discrete, event_dim
 
+    def __call__(self, *, is_discrete: bool | None = None, event_dim: int | None = None) -> _Dependent:
+        """The same with facts that are known already."""
+        return _Dependent(
+            is_discrete=self.is_discrete if is_discrete is None else is_discrete,
+            event_dim=self.event_dim if event_dim is None else event_dim,
+        )
+
     def check(self, value: Any) -> Any:
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
 def is_dependent(constraint: Any) -> bool:
-    return isinstance(constraint, _Dependent)
+    return isinstance(constraint, (_Dependent, dependent_property))
+
+
+class dependent_property(property):  # noqa: N801
+    """A property that gives a region; ``@dependent_property(is_discrete=True, event_dim=1)`` tells two facts
+    that the class knows already."""
+
+    def __init__(self, fn: Any = None, *, is_discrete: bool = False, event_dim: int = 0) -> None:
+        super().__init__(fn)
+        self.is_discrete, self.event_dim = is_discrete, event_dim
+
+    def __call__(self, fn: Any) -> dependent_property:
+        return type(self)(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
 
 
 class _IndependentConstraint(Constraint):
@@ -63,6 +84,23 @@ class _IndependentConstraint(Constraint):
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__[1:]}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """The region of a mixture's values, where all of its components have them."""
+
+    def __init__(self, base_constraint: Constraint) -> None:
+        self.base_constraint = base_constraint
+        self.is_discrete, self.event_dim = base_constraint.is_discrete, base_constraint.event_dim
+
+    def check(self, value: Any) -> Any:
+        if value.dim() < self.event_dim:
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
+        found = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        return found.reshape((*value.shape[: value.dim() - self.event_dim], -1)).all(-1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_constraint!r})"
 
 
 class _Boolean(Constraint):
@@ -160,22 +198,97 @@ class _Simplex(Constraint):
         return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
 
 
-class _LowerCholesky(Constraint):
+class _Multinomial(Constraint):
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Any) -> Any:
+        return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
+
+
+class _LowerTriangular(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        lower = (value.tril() == value).reshape((*value.shape[:-2], -1)).all(-1)
-        return lower & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+        return (value.tril() == value).reshape((*value.shape[:-2], -1)).all(-1)
 
 
-class _PositiveDefinite(Constraint):
+class _LowerCholesky(_LowerTriangular):
+    def check(self, value: Any) -> Any:
+        return super().check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+
+
+class _CorrCholesky(_LowerCholesky):
+    """Factors of matrices of correlation: the rows have length 1."""
+
+    def check(self, value: Any) -> Any:
+        tolerance = jtorch.finfo(value.dtype).eps * value.size(-1) * 10
+        length = jtorch.linalg.norm(value.detach(), dim=-1)
+        return super().check(value) & ((length - 1).abs() <= tolerance).all(-1)
+
+
+class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        close = jtorch.isclose(value, value.transpose(-2, -1), atol=1e-6).all(-2).all(-1)
-        if not bool(close.all()):
-            return close
-        return (jtorch.linalg.eigvalsh(value.detach()) > 0).all(-1)
+        return jtorch.full(tuple(value.shape[:-2]), value.shape[-2] == value.shape[-1], dtype=jtorch.bool)
+
+
+class _Symmetric(_Square):
+    def check(self, value: Any) -> Any:
+        if value.shape[-2] != value.shape[-1]:
+            return super().check(value)
+        return jtorch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
+
+
+class _PositiveSemidefinite(_Symmetric):
+    def check(self, value: Any) -> Any:
+        found = super().check(value)
+        if not bool(found.all()):
+            return found
+        return self._of_eigenvalues(jtorch.linalg.eigvalsh(value.detach())).all(-1)
+
+    def _of_eigenvalues(self, values: Any) -> Any:
+        return values >= 0
+
+
+class _PositiveDefinite(_PositiveSemidefinite):
+    def _of_eigenvalues(self, values: Any) -> Any:
+        return values > 0
+
+
+class _Cat(Constraint):
+    """``lengths[i]`` places along ``dim`` are in the i-th of the regions ``cseq``."""
+
+    def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
+        self.cseq, self.dim = list(cseq), dim
+        assert all(isinstance(c, Constraint) for c in self.cseq)
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        assert len(self.lengths) == len(self.cseq)
+        self.is_discrete = any(c.is_discrete for c in self.cseq)
+        self.event_dim = max(c.event_dim for c in self.cseq)
+
+    def check(self, value: Any) -> Any:
+        parts = zip(self.cseq, jtorch.split(value, self.lengths, self.dim), strict=True)
+        return jtorch.cat([c.check(part) for c, part in parts], self.dim)
+
+
+class _Stack(Constraint):
+    """The i-th place along ``dim`` is in the i-th of the regions ``cseq``."""
+
+    def __init__(self, cseq: Any, dim: int = 0) -> None:
+        self.cseq, self.dim = list(cseq), dim
+        assert all(isinstance(c, Constraint) for c in self.cseq)
+        self.is_discrete = any(c.is_discrete for c in self.cseq)
+        inner = max(c.event_dim for c in self.cseq)
+        self.event_dim = inner + (dim + inner < 0)
+
+    def check(self, value: Any) -> Any:
+        parts = zip(self.cseq, value.unbind(self.dim), strict=True)
+        return jtorch.stack([c.check(part) for c, part in parts], self.dim)
 
 
 dependent = _Dependent()
@@ -196,5 +309,13 @@ interval = _Interval
 half_open_interval = _HalfOpenInterval
 unit_interval = _Interval(0.0, 1.0)
 simplex = _Simplex()
+multinomial = _Multinomial
+lower_triangular = _LowerTriangular()
 lower_cholesky = _LowerCholesky()
+corr_cholesky = _CorrCholesky()
+square = _Square()
+symmetric = _Symmetric()
+positive_semidefinite = _PositiveSemidefinite()
 positive_definite = _PositiveDefinite()
+cat = _Cat
+stack = _Stack

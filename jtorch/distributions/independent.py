@@ -6,12 +6,8 @@ from typing import Any
 
 from jtorch.distributions import constraints
 from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.utils import sum_rightmost
 from jtorch.eager.public import Size, Tensor
-
-
-def sum_rightmost(value: Tensor, dims: int) -> Tensor:
-    """The sum over the ``dims`` last dims."""
-    return value.sum(tuple(range(-dims, 0))) if dims else value
 
 
 class Independent(Distribution):

@@ -17,14 +17,16 @@ from jtorch.distributions.distribution import Distribution
 from jtorch.distributions.exponential import Exponential
 from jtorch.distributions.gamma import Gamma
 from jtorch.distributions.geometric import Geometric
-from jtorch.distributions.independent import Independent, sum_rightmost
+from jtorch.distributions.independent import Independent
 from jtorch.distributions.laplace import Laplace
 from jtorch.distributions.log_normal import LogNormal
 from jtorch.distributions.multivariate_normal import MultivariateNormal
 from jtorch.distributions.normal import Normal
 from jtorch.distributions.one_hot_categorical import OneHotCategorical
 from jtorch.distributions.poisson import Poisson
+from jtorch.distributions.transformed_distribution import TransformedDistribution
 from jtorch.distributions.uniform import Uniform
+from jtorch.distributions.utils import sum_rightmost
 from jtorch.eager.public import Tensor
 
 _TABLE: dict[tuple[type, type], Callable] = {}
@@ -176,3 +178,10 @@ def _(p: Independent, q: Independent) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
+
+
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
+    if p.transforms != q.transforms or p.event_shape != q.event_shape:
+        raise NotImplementedError
+    return kl_divergence(p.base_dist, q.base_dist)

@@ -59,6 +59,36 @@ def uniform(shape: Any, like: Tensor) -> Tensor:
     return jtorch.where(u == 0, jtorch.full_like(u, tiny), u)
 
 
+def sum_rightmost(value: Tensor, dims: int) -> Tensor:
+    """The sum over the ``dims`` last dims."""
+    return value.sum(tuple(range(-dims, 0))) if dims > 0 else value
+
+
+def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
+    """The elements of ``mat`` on and below the diagonal ``diag``, row by row, in the last dim."""
+    n = mat.shape[-1]
+    if not -n <= diag < n:
+        raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
+    places = [i * n + j for i in range(n) for j in range(min(max(i + diag + 1, 0), n))]
+    return mat.flatten(-2).index_select(-1, jtorch.tensor(places, dtype=jtorch.int64))
+
+
+def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
+    """A square matrix of zeros with ``vec`` in its elements on and below the diagonal ``diag``."""
+    count, shift = vec.shape[-1], 1 + 2 * diag
+    size = (math.sqrt(shift**2 + 8 * count + 4 * abs(diag) * (diag + 1)) - shift) / 2
+    n = round(size)
+    if n - size > jtorch.finfo(vec.dtype).eps:
+        raise ValueError(
+            f"The size of last dimension is {count} which cannot be expressed as the lower triangular part "
+            "of a square D x D matrix."
+        )
+    numbers = iter(range(count))
+    places = [next(numbers) if j <= i + diag else count for i in range(n) for j in range(n)]
+    padded = jtorch.nn.functional.pad(vec, (0, 1))
+    return padded.index_select(-1, jtorch.tensor(places, dtype=jtorch.int64)).unflatten(-1, (n, n))
+
+
 def kept(instance: Any, name: str, value: Tensor) -> Tensor:
     """``value``, which is an attribute from now on; not where it is only recorded and has no elements."""
     if has_elements(value):
