@@ -48,7 +48,7 @@ class Distribution:
 
     def _check_parameters(self) -> None:
         for name, constraint in self.arg_constraints.items():
-            if constraints.is_dependent(constraint) or name not in vars(self):
+            if constraints.is_dependent(constraint) or not self._is_given(name):
                 continue
             value = getattr(self, name)
             if not bool(constraint.check(value).all()):
@@ -57,6 +57,10 @@ class Distribution:
                     f"distribution {self!r} to satisfy the constraint {constraint!r}, but found invalid "
                     f"values:\n{value}"
                 )
+
+    def _is_given(self, name: str) -> bool:
+        """Whether the parameter is to be checked here: not what is computed of others when asked."""
+        return name in vars(self)
 
     @property
     def batch_shape(self) -> Size:

@@ -17,12 +17,14 @@ from jtorch.distributions.distribution import Distribution
 from jtorch.distributions.exponential import Exponential
 from jtorch.distributions.gamma import Gamma
 from jtorch.distributions.geometric import Geometric
+from jtorch.distributions.half import HalfNormal
 from jtorch.distributions.independent import Independent
 from jtorch.distributions.laplace import Laplace
 from jtorch.distributions.log_normal import LogNormal
 from jtorch.distributions.multivariate_normal import MultivariateNormal
 from jtorch.distributions.normal import Normal
 from jtorch.distributions.one_hot_categorical import OneHotCategorical
+from jtorch.distributions.pareto import Pareto
 from jtorch.distributions.poisson import Poisson
 from jtorch.distributions.transformed_distribution import TransformedDistribution
 from jtorch.distributions.uniform import Uniform
@@ -171,6 +173,18 @@ def _(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
     spread = jtorch.linalg.solve_triangular(factor, p.scale_tril.expand(factor.shape), upper=False)
     squares = spread.pow(2).sum((-2, -1)) + white.pow(2).sum(-1)
     return q._log_volume() - p._log_volume() + 0.5 * (squares - p.event_shape[0])
+
+
+@register_kl(HalfNormal, HalfNormal)
+def _(p: HalfNormal, q: HalfNormal) -> Tensor:
+    return kl_divergence(p.base_dist, q.base_dist)
+
+
+@register_kl(Pareto, Pareto)
+def _(p: Pareto, q: Pareto) -> Tensor:
+    ratio = q.alpha / p.alpha
+    found = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
+    return jtorch.where(p.scale < q.scale, jtorch.full_like(found, float("inf")), found)
 
 
 @register_kl(Independent, Independent)

@@ -131,6 +131,12 @@ def log_standard_gamma(concentration: Tensor, shape: Any) -> Tensor:
     return jtorch.from_numpy(np.asarray(above - stream.standard_exponential(a.shape) / a))
 
 
+def standard_von_mises(concentration: Tensor, shape: Any) -> Tensor:
+    """Draws from VonMises(0, concentration), in float64, as for ``standard_gamma``."""
+    wide = concentration.detach().double().expand(tuple(shape)).numpy()
+    return jtorch.from_numpy(np.asarray(_stream().vonmises(0.0, wide)))
+
+
 def _stream() -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(int(jtorch.randint(0, 2**62, ()).item())))
 
