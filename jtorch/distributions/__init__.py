@@ -3,7 +3,7 @@
 Source: https://docs.pytorch.org/docs/stable/distributions.html
 """
 
-from jtorch.distributions import constraints, transforms, utils
+from jtorch.distributions import constraints, kl_across, kl_lowrank, transforms, utils
 from jtorch.distributions.bernoulli import Bernoulli
 from jtorch.distributions.binomial import Binomial
 from jtorch.distributions.categorical import Categorical
