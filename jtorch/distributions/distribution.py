@@ -119,9 +119,12 @@ class Distribution:
         return self.entropy().exp()
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distributions, repeated to ``batch_shape`` without copies."""
+        """The same distributions, repeated to ``batch_shape`` without copies.
+
+        A subclass with an ``__init__`` of its own may fill in an instance that it made, ``_instance``.
+        """
         shape = Size(batch_shape)
-        new = type(self).__new__(type(self))
+        new = type(self).__new__(type(self)) if _instance is None else _instance
         for name in self.arg_constraints:
             if name in vars(self):
                 value, dims = getattr(self, name), self._parameter_dims(name)
@@ -131,6 +134,20 @@ class Distribution:
         new._validate_args = self._validate_args
         new._batch_shape, new._event_shape = shape, self._event_shape
         return new
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """An instance for ``expand`` of ``cls`` to fill in: the one that a subclass made, or a new one.
+
+        Raises NotImplementedError for a subclass whose ``__init__`` may do what ``expand`` knows nothing of.
+        """
+        if _instance is not None:
+            return _instance
+        if type(self).__init__ is not cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {self.__class__.__name__} of {cls.__name__} that defines a custom __init__ method "
+                "must also define a custom .expand() method."
+            )
+        return type(self).__new__(type(self))
 
     def _parameter_dims(self, name: str) -> int:
         """Rightmost dims of a parameter that belong to one event."""

@@ -12,7 +12,7 @@ from jtorch.distributions.transformed_distribution import TransformedDistributio
 from jtorch.distributions.transforms import AffineTransform, PowerTransform
 from jtorch.distributions.uniform import Uniform
 from jtorch.distributions.utils import broadcast_all
-from jtorch.eager.public import Size, Tensor
+from jtorch.eager.public import Tensor
 
 
 class Kumaraswamy(TransformedDistribution):
@@ -55,8 +55,3 @@ class Kumaraswamy(TransformedDistribution):
         a, b = self.concentration1, self.concentration0
         harmonic = jtorch.digamma(b + 1) + EULER
         return (1 - b.reciprocal()) + (1 - a.reciprocal()) * harmonic - a.log() - b.log()
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Kumaraswamy:
-        shape = Size(batch_shape)
-        wide = self.concentration1.expand(shape), self.concentration0.expand(shape)
-        return type(self)(*wide, validate_args=self._validate_args)

@@ -88,13 +88,13 @@ class MixtureSameFamily(Distribution):
             return values.gather(axis, chosen.expand(shape)).squeeze(axis)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> MixtureSameFamily:
-        shape = Size(batch_shape)
-        count = self._component_distribution.batch_shape[-1]
-        return type(self)(
-            self._mixture_distribution.expand(shape),
-            self._component_distribution.expand((*shape, count)),
-            self._validate_args,
-        )
+        shape, count = Size(batch_shape), self._component_distribution.batch_shape[-1]
+        new = self._get_checked_instance(MixtureSameFamily, _instance)
+        new._mixture_distribution = self._mixture_distribution.expand(shape)
+        new._component_distribution = self._component_distribution.expand((*shape, count))
+        new._validate_args = self._validate_args
+        new._batch_shape, new._event_shape = shape, self._event_shape
+        return new
 
     def __repr__(self) -> str:
         return f"MixtureSameFamily(\n  {self._mixture_distribution},\n  {self._component_distribution})"

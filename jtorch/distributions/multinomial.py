@@ -79,7 +79,7 @@ class Multinomial(Distribution):
         return n * self._categorical.entropy() - math.lgamma(n + 1) + repeats
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Multinomial:
-        new = type(self).__new__(type(self))
+        new = self._get_checked_instance(Multinomial, _instance)
         new.total_count, new._categorical = self.total_count, self._categorical.expand(batch_shape)
         new._validate_args = self._validate_args
         new._batch_shape, new._event_shape = Size(batch_shape), self._event_shape

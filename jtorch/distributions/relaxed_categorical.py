@@ -63,7 +63,7 @@ class ExpRelaxedCategorical(Distribution):
         return score + math.lgamma(n) + (n - 1) * self.temperature.log()
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> ExpRelaxedCategorical:
-        new = type(self).__new__(type(self))
+        new = self._get_checked_instance(ExpRelaxedCategorical, _instance)
         new.temperature, new._categorical = self.temperature, self._categorical.expand(batch_shape)
         new._validate_args = self._validate_args
         new._batch_shape, new._event_shape = Size(batch_shape), self._event_shape

@@ -99,12 +99,16 @@ class TransformedDistribution(Distribution):
         sign = ComposeTransform(self.transforms).sign
         return value if isinstance(sign, int) and sign == 1 else sign * (value - 0.5) + 0.5
 
+    def _made_by(self) -> type:
+        """The class of jtorch whose ``__init__`` and ``expand`` belong together."""
+        return next(c for c in type(self).__mro__ if c.__module__.startswith("jtorch."))
+
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         batch_shape = Size(batch_shape)
         shape = Size((*batch_shape, *self._event_shape))
         for transform in reversed(self.transforms):
             shape = transform.inverse_shape(shape)
-        new = super().expand(batch_shape)
+        new = super().expand(batch_shape, self._get_checked_instance(self._made_by(), _instance))
         new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
         new.transforms = self.transforms
         return new

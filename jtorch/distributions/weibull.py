@@ -11,7 +11,7 @@ from jtorch.distributions.gumbel import EULER
 from jtorch.distributions.transformed_distribution import TransformedDistribution
 from jtorch.distributions.transforms import AffineTransform, PowerTransform
 from jtorch.distributions.utils import broadcast_all
-from jtorch.eager.public import Size, Tensor
+from jtorch.eager.public import Tensor
 
 
 class Weibull(TransformedDistribution):
@@ -47,5 +47,6 @@ class Weibull(TransformedDistribution):
         return EULER * (1 - r) + (self.scale * r).log() + 1
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Weibull:
-        shape = Size(batch_shape)
-        return type(self)(self.scale.expand(shape), self.concentration.expand(shape), self._validate_args)
+        new = super().expand(batch_shape, _instance)
+        new.concentration_reciprocal = self.concentration_reciprocal.expand(new.batch_shape)
+        return new

@@ -350,3 +350,38 @@ def test_shares_of_small_concentrations_have_no_ties(concentration: float) -> No
     deviation = 0.5 / math.sqrt(2 * concentration + 1)
     assert abs(drawn.mean() - 0.5) < 5 * deviation / math.sqrt(4000)
     assert drawn.std() == pytest.approx(deviation, rel=0.06)
+
+
+def subclasses(library):
+    """As programs write them: with attributes of their own, which ``expand`` of the base knows nothing of."""
+    D = library.distributions
+
+    class Named(D.HalfNormal):
+        def __init__(self, scale, name):
+            self.name = name
+            super().__init__(scale)
+
+        def expand(self, batch_shape, _instance=None):
+            new = self._get_checked_instance(Named, _instance)
+            new.name = self.name
+            return super().expand(batch_shape, _instance=new)
+
+    class Careless(D.Weibull):
+        def __init__(self, name):
+            self.name = name
+            super().__init__(1.0, 2.0)
+
+    return Named(library.tensor([1.0, 2.0]), "a"), Careless("b")
+
+
+def test_expand_of_subclasses():
+    torch = pytest.importorskip("torch")
+    sentences = []
+    for library in (jtorch, torch):
+        named, careless = subclasses(library)
+        wide = named.expand((3, 2))
+        assert type(wide) is type(named) and wide.name == "a" and tuple(wide.sample().shape) == (3, 2)
+        with pytest.raises(NotImplementedError) as raised:
+            careless.expand((3,))
+        sentences.append(str(raised.value))
+    assert sentences[0] == sentences[1]
