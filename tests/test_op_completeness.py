@@ -37,7 +37,7 @@ def test_kind_states_what_it_must(op):
         assert op.combine
     elif op.kind is Kind.VIEW:
         assert op.shape
-        assert op.affine or op.index_map
+        assert op.affine or op.index_map or op.woven
     elif op.kind in (Kind.CONTRACTION, Kind.OPAQUE):
         assert op.shape
 

@@ -132,14 +132,15 @@ def _not_written(observer: Observer) -> dict[Any, Read]:
 
 def _see_functions(tracer: Tracer, observer: Observer, outs: list[Tensor]) -> None:
     """``backward`` of a Function may be replaced; between calls the class tells of that. One with several
-    outputs gets zeros, or None, by which of the results somebody goes back from, and may ask for that."""
+    outputs gets None, or zeros, by which of the results somebody goes back from, and may ask for that."""
     for out in outs:
         for node in nodes_under(out._node) if out._node is not None else ():
             if isinstance(node, FunctionNode):
                 cls: Any = node.function
                 if len(outs) > 1 and len(node.metadata) > 1 and is_users(cls):
-                    what = "zeros" if node.materializes else "None"
-                    raise tracer.too_early(f"gets {what} for outputs that no gradient reaches")
+                    if not node.materializes:
+                        raise tracer.too_early("gets None for outputs that no gradient reaches")
+                    tracer.gets_zeros = True
                 observer.read(AttributeRead, None, cls, "backward", cls.backward, guarded=False)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jtorch.compile.graph.at_zero import are_zero_at_zero
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Type, Var
 from jtorch.compile.record.trace import Tracer
 from jtorch.core.errors import CompileError
@@ -161,6 +162,8 @@ def _differentiate(
         tracer.flowing = None
         for t, h in zip(leaves, hooks, strict=True):
             t._hooks = h
+    if tracer.gets_zeros and not are_zero_at_zero(tracer.eqns[start:], cotangents):
+        raise tracer.too_early("is not linear in its gradients, some of which may not come")
     fed = [_fed_by(out, flowing) for out in outputs]
     sources = [frozenset(k for k, some in enumerate(fed) if id(t) in some) for t in leaves]
     return leaves, cotangents, [None if g is None else tracer.read(tracer.lift(g)) for g in found], sources

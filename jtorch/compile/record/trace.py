@@ -88,6 +88,7 @@ class Tracer(Memory):
         self.on_the_way_back = False  # while code runs that a later backward() would run: see ``later``
         self.flowing: dict[Any, tuple[bool, ...]] | None = None  # by node: which inputs get a gradient
         self.several_results = False  # whether a later backward() may come from some of them alone
+        self.gets_zeros = False  # a Function may, for outputs that nobody goes back from
         self.ran_again: list[Callable] = []  # what checkpoints ran then
         self.plain_effects = plain_state.Effects()  # what is written outside, besides tensors
         self.called_at = user_source()  # the line of the call that is recorded

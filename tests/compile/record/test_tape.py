@@ -449,6 +449,31 @@ class _Two(jtorch.autograd.Function):
         return (g.t() * 2).t() + h * 3
 
 
+class _Asking(jtorch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return (g == 0).to(g.dtype) + h
+
+
+def test_a_function_that_asks_for_zeros_where_nobody_goes_back_from_runs_eagerly(monkeypatch):
+    monkeypatch.delenv("JTORCH_FULLGRAPH", raising=False)
+
+    def gradient(f, k):
+        x = jtorch.ones(3, requires_grad=True)
+        f(x)[k].sum().backward()
+        return x.grad.tolist()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = jtorch.compile(_Asking.apply)
+        for k in (0, 1, 1, 0):
+            assert gradient(compiled, k) == gradient(_Asking.apply, k) == [2.0 * k] * 3
+
+
 SEVERAL = {
     "var": lambda x: (x.sum(0), x.var(0, correction=0).sqrt()),
     "sqrt": lambda x: (x.sum(), (x * 0).sqrt().sum()),
