@@ -31,9 +31,6 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed (the extra 'cuda')"
 )
 STEP_TOLERANCE = 3.9e-7  # of the largest element of each tensor, after two steps
-# The CPU adds up in the order of its vectors: 5e-7 from the device with AVX-512, 5e-6 with AVX2 alone, where
-# Adam divides by roots of squares that are nearly 0. The bound is that of the checks on a device.
-ANY_PROCESSOR = 1e-5
 
 
 def machines(function, leaves, seed: int = 0):
@@ -65,6 +62,18 @@ def workload(name: str, steps: int):
     return cuda, [off(a, b) for a, b in zip(cpu.outputs, cuda.outputs, strict=True)]
 
 
+def assert_but_for_parameters(name: str, tolerance: float) -> None:
+    """All else is within 2e-6 after a step. Where a gradient is nearly 0 Adam's first step divides it by its
+    own size, so another order of sums, which processors have, moves the parameter by another step."""
+    machine, found = workload(name, 1)
+    plan = machine.runner.plan
+    inputs = [np.abs(a).max() for a in machine.inputs]
+    moved = {d.index for d in plan.destinations if d.kind == "write" and inputs[d.index] > 0}
+    for distance, destination in zip(found, plan.destinations, strict=True):
+        is_parameter = destination.kind == "write" and destination.index in moved
+        assert distance <= (tolerance if is_parameter else 2e-6)
+
+
 # -- training steps ------------------------------------------------------------------------------------------
 
 
@@ -76,27 +85,20 @@ def test_a_training_step_is_that_of_the_cpu(name):
 
 @pytest.mark.slow
 def test_a_network_over_time_is_that_of_the_cpu():
+    """Adam keeps squares of gradients, which are off by twice as much."""
     _, found = workload("rnn", 2)
-    assert max(found) <= ANY_PROCESSOR
+    assert max(found) <= 2 * STEP_TOLERANCE
 
 
 @pytest.mark.slow
 def test_a_convolutional_network_is_that_of_the_cpu():
     """Its products add up to 36,864 terms, and Adam keeps squares of them."""
-    _, found = workload("lenet", 1)
-    assert max(found) <= ANY_PROCESSOR
+    assert_but_for_parameters("lenet", 1e-5)
 
 
 @pytest.mark.slow
 def test_a_transformer_is_that_of_the_cpu():
-    """Parameters whose gradient is nearly 0 aside: the workload says why Adam moves them as it likes."""
-    machine, found = workload("transformer", 1)
-    plan = machine.runner.plan
-    inputs = [np.abs(a).max() for a in machine.inputs]
-    moved = {d.index for d in plan.destinations if d.kind == "write" and inputs[d.index] > 0}
-    for distance, destination in zip(found, plan.destinations, strict=True):
-        is_parameter = destination.kind == "write" and destination.index in moved
-        assert distance <= (transformer.WORKLOAD.tolerance.parameters if is_parameter else 2e-6)
+    assert_but_for_parameters("transformer", transformer.WORKLOAD.tolerance.parameters)
 
 
 def test_adam_of_all_parameters_is_one_launch_and_a_step_is_one_graph():
