@@ -6,8 +6,7 @@ from typing import Any
 
 import jtorch
 from jtorch.distributions import constraints
-from jtorch.distributions.discrete import ByProbabilities, one_of
-from jtorch.distributions.utils import broadcast_all
+from jtorch.distributions.discrete import ByProbabilities
 from jtorch.eager.public import Tensor
 
 
@@ -23,11 +22,8 @@ class Binomial(ByProbabilities):
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        one_of(probs, logits)
-        self._given = "logits" if probs is None else "probs"
-        self.total_count, given = broadcast_all(total_count, logits if probs is None else probs)
-        self.total_count = self.total_count.type_as(given)
-        setattr(self, self._given, given)
+        given, count = self._take(probs, logits, total_count)
+        self.total_count = count.type_as(given)
         super().__init__(given.shape, validate_args=validate_args)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.distributions.distribution import Distribution
-from jtorch.distributions.utils import kept, logits_to_probs, probs_to_logits
+from jtorch.distributions.utils import broadcast_all, kept, logits_to_probs, probs_to_logits
 from jtorch.eager.public import Tensor
 
 
@@ -30,6 +30,14 @@ class ByProbabilities(Distribution):
         if name == "probs" and "logits" in held:
             return kept(self, name, logits_to_probs(self.logits, self._binary))
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def _take(self, probs: Any, logits: Any, *others: Any) -> tuple[Tensor, ...]:
+        """Keep the one that is given: (it, ``others``), broadcast."""
+        one_of(probs, logits)
+        self._given = "logits" if probs is None else "probs"
+        found = broadcast_all(logits if probs is None else probs, *others)
+        setattr(self, self._given, found[0])
+        return tuple(found)
 
     @property
     def _parameter(self) -> Tensor:

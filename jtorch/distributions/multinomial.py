@@ -8,16 +8,13 @@ from typing import Any
 import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.binomial import Binomial
-from jtorch.distributions.categorical import Categorical
-from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.over_categorical import OverCategorical
 from jtorch.distributions.utils import broadcast_all
 from jtorch.eager.public import Size, Tensor
 
 
-class Multinomial(Distribution):
+class Multinomial(OverCategorical):
     """How often each index comes in ``total_count`` draws of a Categorical."""
-
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
 
     def __init__(
         self,
@@ -29,24 +26,11 @@ class Multinomial(Distribution):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._categorical = Categorical(probs, logits)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
+        super().__init__(probs, logits, validate_args)
 
     @property
     def support(self) -> Any:
         return constraints.multinomial(self.total_count)
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Any:
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Tensor:
@@ -80,7 +64,5 @@ class Multinomial(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Multinomial:
         new = self._get_checked_instance(Multinomial, _instance)
-        new.total_count, new._categorical = self.total_count, self._categorical.expand(batch_shape)
-        new._validate_args = self._validate_args
-        new._batch_shape, new._event_shape = Size(batch_shape), self._event_shape
-        return new
+        new.total_count = self.total_count
+        return self._expanded(new, batch_shape)

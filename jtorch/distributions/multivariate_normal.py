@@ -32,16 +32,7 @@ class MultivariateNormal(Distribution):
     ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        given = {
-            "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }  # fmt: skip
-        matrices = {k: m for k, m in given.items() if m is not None}
-        if len(matrices) != 1:
-            raise ValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
-            )
-        ((name, matrix),) = matrices.items()
+        name, matrix = one_matrix(ValueError, covariance_matrix, precision_matrix, scale_tril)
         if matrix.dim() < 2:
             raise ValueError(
                 f"{name} must be at least two-dimensional, with optional leading batch dimensions"
@@ -51,7 +42,7 @@ class MultivariateNormal(Distribution):
         setattr(self, name, matrix.expand((*batch, n, n)))
         self.loc = loc.expand((*batch, n))
         super().__init__(batch, (n,), validate_args)
-        self._factor = _cholesky_of(name, matrix)
+        self._factor = cholesky_of(name, matrix)
 
     @lazy_property
     def scale_tril(self) -> Tensor:
@@ -110,7 +101,16 @@ def _broadcast(*shapes: Any) -> Size:
     return jtorch.broadcast_tensors(*(jtorch.zeros(tuple(s)) for s in shapes))[0].shape
 
 
-def _cholesky_of(name: str, matrix: Tensor) -> Tensor:
+def one_matrix(error: type[Exception], *given: Tensor | None) -> tuple[str, Tensor]:
+    """(name, matrix) of the one that is given, of those three. Raises ``error`` unless there is one."""
+    named = zip(("covariance_matrix", "precision_matrix", "scale_tril"), given, strict=True)
+    matrices = {name: matrix for name, matrix in named if matrix is not None}
+    if len(matrices) != 1:
+        raise error("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+    return next(iter(matrices.items()))
+
+
+def cholesky_of(name: str, matrix: Tensor) -> Tensor:
     """The Cholesky factor of the covariance."""
     if name == "scale_tril":
         return matrix

@@ -6,8 +6,8 @@ from typing import Any
 
 import jtorch
 from jtorch.distributions import constraints
-from jtorch.distributions.discrete import ByProbabilities, one_of
-from jtorch.distributions.utils import broadcast_all, standard_gamma
+from jtorch.distributions.discrete import ByProbabilities
+from jtorch.distributions.utils import standard_gamma
 from jtorch.eager.public import Tensor
 from jtorch.nn.functional import logsigmoid
 
@@ -24,11 +24,8 @@ class NegativeBinomial(ByProbabilities):
     def __init__(
         self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        one_of(probs, logits)
-        self._given = "logits" if probs is None else "probs"
-        self.total_count, given = broadcast_all(total_count, logits if probs is None else probs)
-        self.total_count = self.total_count.type_as(given)
-        setattr(self, self._given, given)
+        given, count = self._take(probs, logits, total_count)
+        self.total_count = count.type_as(given)
         super().__init__(given.shape, validate_args=validate_args)
 
     @property

@@ -6,35 +6,20 @@ from typing import Any
 
 import jtorch
 from jtorch.distributions import constraints
-from jtorch.distributions.categorical import Categorical
-from jtorch.distributions.distribution import Distribution
-from jtorch.eager.public import Size, Tensor
+from jtorch.distributions.over_categorical import OverCategorical
+from jtorch.eager.public import Tensor
 
 
-class OneHotCategorical(Distribution):
+class OneHotCategorical(OverCategorical):
     """``Categorical`` whose values are rows of zeros with a 1 in the place of the index."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
     support = constraints.one_hot
     has_enumerate_support = True
 
     def __init__(
         self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None
     ) -> None:
-        self._categorical = Categorical(probs, logits)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Any:
-        return self._categorical.param_shape
+        super().__init__(probs, logits, validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -70,11 +55,7 @@ class OneHotCategorical(Distribution):
         return values.expand((n, *self._batch_shape, n)) if expand else values
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = type(self).__new__(type(self))
-        new._categorical = self._categorical.expand(batch_shape)
-        new._validate_args = self._validate_args
-        new._batch_shape, new._event_shape = Size(batch_shape), self._event_shape
-        return new
+        return self._expanded(type(self).__new__(type(self)), batch_shape)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

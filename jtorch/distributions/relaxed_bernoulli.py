@@ -6,8 +6,8 @@ from typing import Any
 
 import jtorch
 from jtorch.distributions import constraints
-from jtorch.distributions.discrete import ByProbabilities, one_of
-from jtorch.distributions.transformed_distribution import TransformedDistribution
+from jtorch.distributions.discrete import ByProbabilities
+from jtorch.distributions.relaxed import Relaxed
 from jtorch.distributions.transforms import SigmoidTransform
 from jtorch.distributions.utils import broadcast_all, clamp_probs
 from jtorch.eager.public import Tensor
@@ -26,10 +26,7 @@ class LogitRelaxedBernoulli(ByProbabilities):
     def __init__(
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        one_of(probs, logits)
-        self._given = "logits" if probs is None else "probs"
-        (given,) = broadcast_all(logits if probs is None else probs)
-        setattr(self, self._given, given)
+        (given,) = self._take(probs, logits)
         self.temperature = jtorch.as_tensor(temperature, dtype=given.dtype)
         super().__init__(given.shape, validate_args=validate_args)
 
@@ -51,7 +48,7 @@ class LogitRelaxedBernoulli(ByProbabilities):
         new.temperature = self.temperature
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(Relaxed):
     """Numbers in (0, 1) that get to 0 and 1 as ``temperature`` gets to 0. Samples have a gradient."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
@@ -62,15 +59,3 @@ class RelaxedBernoulli(TransformedDistribution):
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits, validate_args)
         super().__init__(base, SigmoidTransform(), validate_args)
-
-    @property
-    def temperature(self) -> Tensor:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs

@@ -7,21 +7,19 @@ from typing import Any
 
 import jtorch
 from jtorch.distributions import constraints
-from jtorch.distributions.categorical import Categorical
-from jtorch.distributions.distribution import Distribution
-from jtorch.distributions.transformed_distribution import TransformedDistribution
+from jtorch.distributions.over_categorical import OverCategorical
+from jtorch.distributions.relaxed import Relaxed
 from jtorch.distributions.transforms import ExpTransform
 from jtorch.distributions.utils import broadcast_all, clamp_probs
-from jtorch.eager.public import Size, Tensor
+from jtorch.eager.public import Tensor
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(OverCategorical):
     """The logarithms of a RelaxedOneHotCategorical.
 
     Source: Maddison et al. 2017, "The Concrete Distribution", appendix C.3.
     """
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
     support = constraints.real_vector
     has_rsample = True
 
@@ -32,21 +30,8 @@ class ExpRelaxedCategorical(Distribution):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        self._categorical = Categorical(probs, logits)
+        super().__init__(probs, logits, validate_args)
         self.temperature = jtorch.as_tensor(temperature, dtype=self._categorical._parameter.dtype)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
-
-    @property
-    def probs(self) -> Tensor:
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Any:
-        return self._categorical.param_shape
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         u = clamp_probs(jtorch.rand(tuple(self._extended_shape(sample_shape)), dtype=self.logits.dtype))
@@ -64,13 +49,11 @@ class ExpRelaxedCategorical(Distribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> ExpRelaxedCategorical:
         new = self._get_checked_instance(ExpRelaxedCategorical, _instance)
-        new.temperature, new._categorical = self.temperature, self._categorical.expand(batch_shape)
-        new._validate_args = self._validate_args
-        new._batch_shape, new._event_shape = Size(batch_shape), self._event_shape
-        return new
+        new.temperature = self.temperature
+        return self._expanded(new, batch_shape)
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """Shares that get to one-hot rows as ``temperature`` gets to 0: Gumbel-softmax."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
@@ -85,15 +68,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args)
         super().__init__(base, ExpTransform(), validate_args)
-
-    @property
-    def temperature(self) -> Tensor:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        return self.base_dist.probs

@@ -9,7 +9,7 @@ from typing import Any
 import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.distribution import Distribution
-from jtorch.distributions.multivariate_normal import _cholesky_of
+from jtorch.distributions.multivariate_normal import cholesky_of, one_matrix
 from jtorch.distributions.utils import lazy_property, no_path, standard_gamma
 from jtorch.eager.public import Tensor
 
@@ -31,16 +31,7 @@ class Wishart(Distribution):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = {
-            "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }  # fmt: skip
-        matrices = {k: m for k, m in given.items() if m is not None}
-        if len(matrices) != 1:
-            raise AssertionError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
-            )
-        ((name, matrix),) = matrices.items()
+        name, matrix = one_matrix(AssertionError, covariance_matrix, precision_matrix, scale_tril)
         if matrix.dim() < 2:
             raise ValueError(
                 "scale_tril must be at least two-dimensional, with optional leading batch dimensions"
@@ -51,7 +42,7 @@ class Wishart(Distribution):
         _check_degrees(df, self.df, event[-1])
         setattr(self, name, matrix.expand((*batch, *event)))
         super().__init__(batch, event, validate_args)
-        self._factor = _cholesky_of(name, matrix)
+        self._factor = cholesky_of(name, matrix)
 
     def _expand_rest(self, new: Any) -> None:
         new._factor = self._factor
