@@ -236,10 +236,8 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
 
 def _see_shuffle(stop: Stop, call: Callable[..., Any], generator: Any, array: Any) -> bool:
     drawn = stop.observer.drawn
-    if drawn.known.ranges_by_sizes:
-        drawn.by_sizes()
     is_made = type(array) is np.ndarray and not stop.observer.is_outside(array)
-    if is_made and not (drawn.known.shuffles or drawn.known.draws_by_sizes):
+    if drawn.begins_to_shuffle() and is_made:
         raise Shuffling
     start = drawn.order_of(array)
     if start is MISSING:
@@ -259,15 +257,15 @@ def _shuffled(call: Callable[..., Any], array: Any) -> np.ndarray:
 
 
 def see_range(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -> bool:
-    """``np.arange(*args)`` is about to be called, in a function that shuffles an array: whether it gets what
-    stands for that array."""
+    """``callee(*args)`` is about to be called: whether it is ``np.arange`` in a function that shuffles an
+    array, and gives what stands for one."""
     drawn = stop.observer.drawn
     if callee is not np.arange or not stop.callee or names:
         return False
     if any(map(is_symbolic, args)):
-        drawn.known.ranges_by_sizes = True
+        drawn.counts_by_sizes()
     known = all(type(value) is int for value in args) and not stop.observer.on_the_way_back
-    if not (known and drawn.known.shuffles):
+    if not (known and drawn.shuffles):
         return False
     made = drawn.range(np.arange(*args))
     stop.put(stop.callee, lambda *args: made)

@@ -71,6 +71,21 @@ class Drawn:
                 shown[k] = tracer.numpy_arrays.of(tracer.lift(shown[k]))
         return opened.build(shown)[0]
 
+    @property
+    def shuffles(self) -> bool:
+        """Whether the function is known to shuffle an array that it makes."""
+        return self.known.shuffles
+
+    def counts_by_sizes(self) -> None:
+        """It makes an array to count by sizes that are symbols, which it may shuffle later."""
+        self.known.ranges_by_sizes = True
+
+    def begins_to_shuffle(self) -> bool:
+        """An array is about to be shuffled: whether that is news, for which it is recorded once more."""
+        if self.known.ranges_by_sizes:
+            self.by_sizes()
+        return not (self.shuffles or self.known.draws_by_sizes)
+
     def range(self, array: np.ndarray) -> NumpyArray:
         """What stands for an ``array`` that the function has made, and may shuffle."""
         made = NumpyArray(self.tracer.new(array))
