@@ -170,6 +170,26 @@ def check_on_either_side(expressions, array, x, n_recordings=1):
         assert recordings(compiled) <= n_recordings, (texts, array.dtype, array.shape)
 
 
+def test_members_that_are_made_beside_arrays_are_counted():
+    f = T.compile(lambda x, arrays: x * len(set(map(str, [1, 2, 2]))) + len(arrays), fullgraph=True)
+    a, b = ones(3), ones(3)
+    for arrays in ([a, b], [a, a], [b, a]):
+        assert f(T.ones(2), arrays).tolist() == [4, 4]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, arrays: x * len(set(map(id, arrays))),
+        lambda x, arrays: x * (max(map(id, arrays)) % 7),
+        lambda x, arrays: x * T.tensor(sorted(arrays, key=id)[0]),
+    ],
+)
+def test_where_arrays_in_a_list_lie_is_another_place_at_each_call(f):
+    with pytest.raises(CompileError, match=r"test_array_arguments.py.* asks for the id\(\) or hash\(\)"):
+        T.compile(f, fullgraph=True)(T.ones(3), [ones(3), ones(3)])
+
+
 def test_operators_with_an_array_on_either_side_read_it_anew():
     expressions = [f"{{left}} {symbol} {{right}}" for symbol in OPERATORS]
     for dtype in (np.float32, np.float64, np.int64, np.longlong):

@@ -23,8 +23,6 @@ from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.questions import (
     has_argument,
-    is_array,
-    is_brought,
     see_identity,
     see_search,
     see_tensor,
@@ -175,9 +173,9 @@ def _address(stop: Stop, args: list[Any]) -> None:
 
 
 def check_address(observer: Observer, frame: types.FrameType, args: list[Any]) -> None:
-    """Raise where the id() or hash() of tensors among the arguments, or of what holds some, is taken."""
+    """Raise where the id() or hash() of an argument, or of a container of some, is taken."""
     observer.check_open(*args)
-    if has_argument(observer, *args) or is_brought(observer, *filter(is_array, args)):
+    if has_argument(observer, *args):
         raise observer.error(
             frame,
             "asks for the id() or hash() of an argument, which is another one at each call",

@@ -192,7 +192,8 @@ def see_hashed(observer: Observer, frame: types.FrameType | None, *values: Any) 
     held = {place for t in tensors if (place := observer.places.get(id(t))) is not None}
     iterators = any(isinstance(other, Iterator) for other in others)
     hidden = iterators or (held and any(kind_of(type(other)) is Kind.FOREIGN for other in others))
-    places = sorted(observer.places.values() if hidden else held)
+    given = {p for p in observer.places.values() if isinstance(observer.leaves[p], Tensor)}
+    places = sorted(given if hidden else held)
     if len(places) > 1:
         apart = f"len({{{', '.join(f'id(a{k})' for k in places)}}}) == {len(places)}"
         observer.ask(("apart", *places), lambda _: apart)
@@ -220,8 +221,11 @@ def _tensors_in(values: tuple) -> tuple[list[Any], list[Any]]:
 
 
 def has_argument(observer: Observer, *values: Any) -> bool:
-    """Whether one of ``values`` is a tensor of the arguments, or a container of some."""
-    return any(id(tensor) in observer.places for tensor in _tensors_in(values)[0])
+    """Whether one of ``values`` is a tensor or an array of the arguments, or a container of some."""
+    tensors, others = _tensors_in(values)
+    return any(id(tensor) in observer.places for tensor in tensors) or is_brought(
+        observer, *filter(is_array, others)
+    )
 
 
 def is_in(tensor: Any, container: Any) -> bool:
