@@ -84,6 +84,7 @@ class Arguments:
         sym = tracer.lift(array)
         twin = _stand_in(leaf, array if shape is None else sym)
         tracer.places[id(twin)] = k
+        tracer.tensors_given[k] = leaf
         tracer.begun.pop(id(twin), None)  # the function has not made it
         entry = sym.storage.source
         if entry.argument is None:

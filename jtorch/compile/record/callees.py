@@ -14,6 +14,7 @@ runs it once.
 from __future__ import annotations
 
 import gc
+import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator
@@ -47,6 +48,7 @@ DRAWS = (
 _TOKEN = np.zeros((), np.int64)  # an output that only says that the call was made
 _logged: ContextVar[list[list[np.ndarray]] | None] = ContextVar("jtorch_logged", default=None)
 READINGS: ContextVar[list[Any] | None] = ContextVar("jtorch_readings", default=None)  # of clocks, likewise
+_ARGUMENTS: ContextVar[Any] = ContextVar("jtorch_arguments", default=())  # of the call that replays
 
 
 @contextmanager
@@ -68,9 +70,23 @@ def hand_over(log: list[Any], readings: list[Any]) -> None:
     READINGS.set([*readings] if log else None)
 
 
+def with_arguments(call: Callable) -> Callable:
+    """``call(leaves)`` of a plan, whose callees get tensors among ``leaves`` as the objects they are."""
+
+    def called(leaves: Any) -> Any:
+        token = _ARGUMENTS.set(leaves)
+        try:
+            return call(leaves)
+        finally:
+            _ARGUMENTS.reset(token)
+
+    return called
+
+
 class Callee:
     """One call of a disabled function: ``fixed`` are its arguments other than tensors and numbers that change
-    from call to call; those are the equation's inputs, in the order of ``places``."""
+    from call to call; those are the equation's inputs, in the order of ``places``. What the user knows as an
+    object is handed over as that object: ``known`` gives the tensor at a leaf, of the arguments of a call."""
 
     def __init__(
         self, function: Callable, name: str, source: Source, fixed: list[Any], structure: Any
@@ -81,6 +97,7 @@ class Callee:
         self.structure = structure
         self.fixed = [_held(value) for value in fixed]
         self.places: list[tuple[int, bool | None]] = []  # (leaf, requires grad; None for a number)
+        self.known: dict[int, Callable[[Any], Tensor | None]] = {}
         self.grad = op_module.CONTEXT.get().grad
         self.first: list[np.ndarray] = []  # what it gave when it was recorded
         self.result: Any = None  # the structure of that
@@ -97,44 +114,58 @@ class Callee:
         """Call the function with these inputs: (its tensors' elements and its numbers, the structure around
         them with the class of each)."""
         leaves = [self._release(held) for held in self.fixed]
-        tensors = []
+        handed = []
         for (k, needs_grad), value in zip(self.places, values, strict=True):
             if needs_grad is None:
                 leaves[k] = value.item()
                 continue
-            array = np.array(value)
-            array.flags.writeable = False
-            tensor = leaves[k] = wrap(array)
-            tensor._requires_grad = needs_grad
-            tensors.append(tensor)
+            handed.append(Handed(self, value, needs_grad, self.known.get(k)))
+            leaves[k] = handed[-1].tensor
         args, kwargs = unflatten(self.structure, leaves)
+        kept = Kept(args, kwargs)
         before = op_module.CONTEXT.get()
+        inside = Context(self.guard, self.grad)
         try:  # before the change: Ctrl-C may come right after it
-            op_module.CONTEXT.set(Context(self.guard, self.grad))
+            for each in handed:
+                each.lend()
+            op_module.CONTEXT.set(inside)
             with noting() as refused, watch.listening() as heard:
-                returned = self.function(*args, **kwargs)
+                returned = [self.function(*args, **kwargs)]
+            changes_mode = op_module.CONTEXT.get().grad != inside.grad
         finally:
             op_module.CONTEXT.set(before)
+            for each in handed:
+                each.take_back()
         if refused:  # which it caught
             raise refused[0]
-        self._check_grads(tensors)
-        self.check_call((args, kwargs), leaves, heard)
+        for each in handed:
+            each.check()
+        self.check_call((args, kwargs), leaves, heard, kept, changes_mode)
         if not self.reads_hold():
             raise self.error(
                 "changes something that the compiled function reads", "Pass it in and return the new one."
             )
-        return self.results(returned, tensors)
+        return self.results(returned, [each.tensor for each in handed])
 
-    def check_call(self, tree: Any, leaves: list[Any], heard: watch.Listener) -> None:
-        """Raise where the function has changed its arguments, of which there were these ``leaves``, or, as
-        was ``heard``, modules and modes."""
+    def check_call(
+        self, tree: Any, leaves: list[Any], heard: watch.Listener, kept: Kept, changes_mode: bool
+    ) -> None:
+        """Raise where the function has changed its arguments, of which there were these ``leaves``, or
+        ``kept`` some, or has changed modules and modes, as was ``heard``."""
         now, structure = flatten(tree)
         if structure != self.structure or any(a is not b for a, b in zip(now, leaves, strict=True)):
             raise self.error("changes a list or dict among its arguments", "Return what is new instead.")
-        if not heard.is_as_before():
+        if kept.has_more():
+            raise self.error(
+                "keeps a list or dict of its arguments, which a replay makes anew", "Keep a copy of it."
+            )
+        if changes_mode or not heard.is_as_before():
             raise self.error(
                 "changes a module, an optimizer or a mode", "Do that before or after the compiled function."
             )
+
+    def sets_attribute(self) -> CompileError:
+        return self.error("sets an attribute on a tensor that it is passed", "Return it instead.")
 
     def writes_argument(self) -> CompileError:
         return self.error("changes its argument in place", "Return the new tensor instead.")
@@ -148,19 +179,15 @@ class Callee:
             )
         return value
 
-    def _check_grads(self, tensors: list[Tensor]) -> None:
-        if any(t._grad is not None for t in tensors):
-            raise self.error(
-                "calls backward() on what it is passed",
-                "Call backward() in the compiled function, or on what is detached.",
-            )
-
-    def results(self, returned: Any, tensors: list[Tensor]) -> tuple[list[np.ndarray], Any]:
-        """(its tensors' elements and its numbers, the structure around them with the class of each). Raises
-        CompileError for what no plan gives; ``tensors`` are its arguments."""
-        leaves, structure = flatten(returned)
+    def results(self, returned: list[Any], tensors: list[Tensor]) -> tuple[list[np.ndarray], Any]:
+        """(the elements of its tensors and its numbers, the structure around them with the class of each) of
+        the one object in ``returned``. Raises CompileError for what no plan gives; ``tensors`` are its
+        arguments."""
+        leaves, structure = flatten(returned[0])
+        # while it is recorded, the recording holds what is made, too
+        is_kept = [self.result is not None and _is_kept(leaves, k) for k in range(len(leaves))]
         found: list[np.ndarray] = []
-        for leaf in leaves:
+        for k, leaf in enumerate(leaves):
             if leaf is None:
                 continue
             if type(leaf) in (float, bool) or (type(leaf) is int and abs(leaf) <= LARGEST):
@@ -179,8 +206,26 @@ class Callee:
                 )
             if any(np.may_share_memory(leaf._data, t._data) for t in tensors):
                 raise self.error("returns its argument or a view of it", "Return its .clone().")
+            if not leaf._data.flags.c_contiguous:
+                raise self.error(
+                    "returns a tensor whose elements do not lie row by row", "Return it as .contiguous()."
+                )
+            if is_kept[k]:
+                raise self.returns_kept()
+            self.check_apart(leaf._data)
+            self.guard.returned.append(leaf._data)
             found.append(np.array(leaf._data, order="C"))
         return found, (structure, tuple(_kind_of(leaf) for leaf in leaves))
+
+    def check_apart(self, array: np.ndarray) -> None:
+        """Raise where ``array``, which was returned, is memory that the plan uses."""
+        if any(np.may_share_memory(array, a) for a in self.guard.used):
+            raise self.returns_kept()
+
+    def returns_kept(self) -> CompileError:
+        return self.error(
+            "returns a tensor that is there outside, too, and may be written there", "Return its .clone()."
+        )
 
     def body(self, xp: Any, *inputs: np.ndarray, **statics: Any) -> Any:
         """What a replay runs: the callee, or what it gave while this call was recorded."""
@@ -197,6 +242,87 @@ class Callee:
                     "Give the same shapes and dtypes at each call, or leave the caller uncompiled.",
                 )
         return (_TOKEN, *found) if found else _TOKEN
+
+
+class Handed:
+    """A tensor that a callee is passed, with these elements: the very object, where there is one ``known`` by
+    the user, else one that is made for it."""
+
+    def __init__(
+        self, callee: Callee, value: np.ndarray, needs_grad: bool,
+        known: Callable[[Any], Tensor | None] | None,
+    ) -> None:  # fmt: skip
+        self._callee = callee
+        self._elements = np.array(value)
+        tensor = known(_ARGUMENTS.get()) if known is not None else None
+        self._is_made = tensor is None
+        if tensor is None:
+            tensor = wrap(self._elements.copy())
+            tensor._requires_grad = needs_grad
+        self.tensor = tensor
+        self._grad = tensor._grad
+        self._memory = tensor._data
+        self._changed = False
+
+    def lend(self) -> None:
+        """The object gets the elements of this place in the program, if the plan has yet to write them."""
+        is_stale = any(np.may_share_memory(self._memory, a) for a in self._callee.guard.stale)
+        if is_stale or self._memory.tobytes() != self._elements.tobytes():
+            self.tensor._data = self._elements.copy()
+
+    def take_back(self) -> None:
+        self._changed = self.tensor._data.tobytes() != self._elements.tobytes()
+        if self._changed and self.tensor._data is self._memory:
+            self._memory[...] = self._elements
+        self.tensor._data = self._memory
+
+    def check(self) -> None:
+        """Raise where the callee has changed it, now that it is taken back."""
+        tensor = self.tensor
+        if self._changed:
+            raise self._callee.writes_argument()
+        if tensor._grad is not self._grad:
+            raise self._callee.error(
+                "calls backward() on what it is passed",
+                "Call backward() in the compiled function, or on what is detached.",
+            )
+        if self._is_made and tensor.__dict__:
+            raise self._callee.sets_attribute()
+
+
+class Kept:
+    """Whether somebody holds more of the lists and dicts among arguments than before."""
+
+    def __init__(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        self._containers: list[Any] = []
+        stack = [*args, *kwargs.values()]
+        while stack:
+            value = stack.pop()
+            if type(value) in (list, dict, set):
+                self._containers.append(value)
+            if type(value) in (list, dict, tuple):
+                stack += value.values() if type(value) is dict else value
+        del stack
+        self._before = self._references()
+
+    def _references(self) -> list[int]:
+        return [sys.getrefcount(container) for container in self._containers]
+
+    def has_more(self) -> bool:
+        return any(now > before for now, before in zip(self._references(), self._before, strict=True))
+
+
+def _is_kept(leaves: list[Any], k: int) -> bool:
+    """Whether somebody else than who returned it holds the tensor ``leaves[k]``."""
+    times = sum(leaf is leaves[k] for leaf in leaves)
+    holder = [wrap(np.zeros(()))] * times
+    alone, like = [holder[0]] * times, leaves  # references as those of a structure and of its leaves
+    return _references(like, k) > _references(alone, 0)
+
+
+def _references(leaves: list[Any], k: int) -> int:
+    leaf = leaves[k]
+    return sys.getrefcount(leaf)
 
 
 def _kind_of(leaf: Any) -> type:
@@ -236,6 +362,7 @@ class Watchful(Eager):
         if tracer is not None:
             self.look_after(tracer)
         self.written: list[np.ndarray] = []
+        self.returned: list[np.ndarray] = []
         self.asked: list[Any] = []
         self.drawn: list[Any] = []
 
@@ -266,8 +393,6 @@ class Watchful(Eager):
             )
 
     def write(self, tensor: Any, value: Any) -> None:
-        if not tensor._data.flags.writeable:
-            raise self.callee.writes_argument()
         self.check_written(tensor._data)
         self.written.append(tensor._data)
         super().write(tensor, value)
@@ -339,6 +464,8 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
         number = isinstance(value, Scalar)
         callee.places.append((k, None if number else value.requires_grad and callee.grad))
         atoms.append(value.var if number else tracer.read(tracer.lift(value._data)))
+        if not number:
+            callee.known |= _known(tracer, k, value, callee)
     callee.guard.look_after(tracer)
     values = tracer.branches.values_of(atoms)
     place = len(tracer.callees)
@@ -348,7 +475,8 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
         # not watched: what it reads and changes is its own affair
         tracer.called_out.append(name)
         try:
-            callee.first, callee.result = quietly(callee.run)([np.asarray(v) for v in values])
+            run = with_arguments(lambda _: callee.run([np.asarray(v) for v in values]))
+            callee.first, callee.result = quietly(run)(tracer.tensors_given)
         except Exception as error:
             tracer.raised.append((callee, error))
             raise
@@ -361,6 +489,22 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     tracer.branches.checks.append(outputs[0])
     tracer.callees.append(callee)
     return _rebuilt(tracer, callee, outputs[1:])
+
+
+def _known(tracer: Any, k: int, tensor: Tensor, callee: Callee) -> dict[int, Callable]:
+    """How to find the object that the user knows ``tensor``, at leaf ``k``, by: an argument of the compiled
+    function, or one from outside."""
+    place = tracer.places.get(id(tensor))
+    if place is not None:
+        return {k: lambda arguments: arguments[place]}
+    if isinstance(tensor._data, np.ndarray) and not tracer.began(tensor):
+        held = weakref.ref(tensor)
+        return {k: lambda arguments: held()}
+    if tensor.__dict__:
+        raise callee.error(
+            "is passed a tensor with attributes that the compiled function sets", "Pass them, too."
+        )
+    return {}
 
 
 def _rebuilt(tracer: Any, callee: Callee, outputs: tuple) -> Any:
@@ -419,11 +563,14 @@ def finish(tracer: Any, reads: list[Any], raised: BaseException | None) -> None:
         guard.grads, guard.generators = set(tracer.grads), set(tracer.generators.entries)
         for array in guard.written:
             guard.check_written(array)
+        for array in guard.returned:
+            callee.check_apart(array)
         for tensor in guard.asked:
             guard.check_grad(tensor)
         for generator in guard.drawn:
             guard.check_drawn(generator)
-        guard.written, guard.asked, guard.drawn = _Forgetful(), _Forgetful(), _Forgetful()
+        guard.written, guard.asked = _Forgetful(), _Forgetful()
+        guard.returned, guard.drawn = _Forgetful(), _Forgetful()
         if guarded:
             callee.reads_hold = test_of(guarded)
 

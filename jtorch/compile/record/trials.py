@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from jtorch.compile.record.callees import DRAWS, Callee
+from jtorch.compile.record.callees import DRAWS, Callee, Kept
 from jtorch.compile.record.tree import flatten
+from jtorch.core import op as op_module
 from jtorch.core import watch
 from jtorch.core.errors import CompileError, Restart, user_source
 from jtorch.core.generator import default_generator
@@ -64,6 +65,7 @@ class Trial:
         self._at = default_generator.position()
         self._draws = False  # the compiled function does
         self._drawing: list[tuple[Any, Callee]] = []  # callees that do
+        self._returned: list[tuple[Any, Callee, Any, int]] = []  # versions of what they have returned
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -76,33 +78,51 @@ class Trial:
             self._draws |= default_generator.position() != self._at
             for function, callee in self._drawing if self._draws else ():
                 self._seen.note(function, str(callee.error(*DRAWS)))
+            for function, callee, cell, version in self._returned:
+                if int(cell[0]) != version:
+                    self._seen.note(function, str(callee.returns_kept()))
 
     def run(self, function: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         """``function(*args, **kwargs)``"""
         leaves, structure = flatten((args, kwargs))
         callee = Callee(function, name, user_source(), [], structure)
+        callee.result = ()  # nothing is recorded
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         versions = [int(tensor._cell[0]) for tensor in tensors]
+        attributes = [dict(vars(tensor)) for tensor in tensors]
+        elements = [tensor._data.tobytes() for tensor in tensors]
+        kept, grad = Kept(args, kwargs), op_module.CONTEXT.get().grad
         before = default_generator.position()
         self._draws |= before != self._at
         token = CURRENT.set(None)
         try:
             with watch.listening() as heard:
-                returned = function(*args, **kwargs)
+                returned = [function(*args, **kwargs)]
         finally:
             CURRENT.reset(token)
             self._at = default_generator.position()
             if self._at != before:
                 self._drawing.append((function, callee))
         try:
-            if versions != [int(tensor._cell[0]) for tensor in tensors]:
+            if versions != [int(tensor._cell[0]) for tensor in tensors] or elements != [
+                tensor._data.tobytes() for tensor in tensors
+            ]:
                 raise callee.writes_argument()
-            callee.check_call((args, kwargs), leaves, heard)
+            if not all(map(_has_the_same, map(vars, tensors), attributes)):
+                raise callee.sets_attribute()
+            changes_mode = op_module.CONTEXT.get().grad != grad
+            callee.check_call((args, kwargs), leaves, heard, kept, changes_mode)
             callee.results(returned, tensors)
+            cells = [leaf._cell for leaf in flatten(returned[0])[0] if isinstance(leaf, Tensor)]
+            self._returned += [(function, callee, cell, int(cell[0])) for cell in cells]
             self._seen.note(function)
         except CompileError as problem:
             self._seen.note(function, str(problem))
-        return returned
+        return returned[0]
+
+
+def _has_the_same(now: dict[str, Any], before: dict[str, Any]) -> bool:
+    return now.keys() == before.keys() and all(now[name] is before[name] for name in now)
 
 
 def _code_of(function: Any) -> Any:

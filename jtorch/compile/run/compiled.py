@@ -15,6 +15,7 @@ from jtorch.compile.observe.reading import Question
 from jtorch.compile.observe.values import alike
 from jtorch.compile.pipeline import compile_graph, planned
 from jtorch.compile.plan.plan import Destination, Place, Plan, Use, Where
+from jtorch.compile.record.callees import with_arguments
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.drawn import Drawing
 from jtorch.compile.record.inputs import (
@@ -125,6 +126,8 @@ class CompiledPlan:
         self.drawing = Drawing(capture.drawn)
         self.lines, self.written = caller.make(self, leaves, context)
         call = self.drawing.around(self.written, self.clock, caller.MISS)
+        if capture.calls_out:
+            call = with_arguments(call)
         self.call = self.counts.followed(call) if self.counts.latest else call
         if capture.sizing is not None:
             capture.sizing.env.close()
