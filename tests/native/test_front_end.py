@@ -243,6 +243,35 @@ def test_loops_become_vectors_and_memory_is_told_apart():
     assert "x float>" in text and "vector.memcheck" not in text
 
 
+CHAIN = """
+from jtorch.native.intrinsics import add_reassoc
+from jtorch.native.vecmath import exp_f32, sin_f32
+
+ARGUMENTS = ("i64", "i64", "f32*", "f32*")
+
+def chain(first, last, x, y):
+    total = 0.0
+    for i in range(first, last):
+        t = sin_f32(x[i])
+        y[i] = exp_f32(t)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "together"),
+    [
+        ("", "", True),
+        ("exp_f32(t)", "t", False),  # one call
+        ("y[i] = exp_f32(t)", "total = add_reassoc(total, exp_f32(t))", False),  # a sum
+        ("    for i", "    for k in range(2):\n     for i", False),  # rows
+    ],
+    ids=["a chain", "one call", "a sum", "rows"],
+)
+def test_turns_of_long_chains_go_side_by_side(old, new, together):
+    text = build.llvm_text(CHAIN.replace(old, new, 1), "chain")
+    assert text.count("llvm.loop.interleave.count") == together
+
+
 def test_every_kernel_of_a_training_step_is_written_here(caplog, tmp_path, monkeypatch):
     """Convolution, normalisation, attention's softmax, a loss, an optimizer, masks, draws, indices."""
     monkeypatch.setenv("JTORCH_CACHE", str(tmp_path))
