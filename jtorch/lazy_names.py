@@ -10,7 +10,7 @@ SUBMODULES = frozenset(
         "_C", "accelerator", "amp", "array_api", "backends", "compiler", "config", "cpu", "cuda",
         "distributed", "distributions", "errors", "func", "futures", "jit", "linalg", "mps", "nn", "optim",
         "profiler", "random", "return_types", "serialization", "special", "testing", "training", "utils",
-        "version", "vision", "xpu",
+        "version", "vision", "viz", "xpu",
     )
 )  # fmt: skip
 
