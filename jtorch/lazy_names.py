@@ -54,6 +54,9 @@ _GIVEN = {
         "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
         "set_num_threads", "use_deterministic_algorithms",
     ),
+    "jtorch.utils.summary": (
+        "summary",
+    ),
     "jtorch.eager.type_info": (
         "can_cast", "finfo", "iinfo", "is_storage",
         "promote_types", "result_type", "typename",

@@ -50,7 +50,18 @@ class Asks:
     _eagerly: EagerCalls
     last_call: LastCall | None
     retraces: Any
+    calls: Any
     options: Any
+
+    def __repr__(self) -> str:
+        made = sum(map(len, self.plans.values()))
+        if not made:
+            return f"<compiled '{self.name}', not recorded yet: call it>"
+        plans = "1 plan" if made == 1 else f"{made} plans"
+        return (
+            f"<compiled '{self.name}' with {plans}, replayed {self.calls} times: ask explain(), stats(), "
+            "profile(), document()>"
+        )
 
     def recording(self, *args: Any, **kwargs: Any) -> str:
         """The IR as it was recorded, before any pass."""

@@ -124,6 +124,12 @@ class Capture:
     journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
     subscription: watch.Subscription = field(default_factory=watch.Subscription)  # to what others tell of
 
+    def __repr__(self) -> str:
+        return (
+            f"<recording of '{self.name}': {len(self.graph.eqns)} equations, {len(self.inputs)} inputs, "
+            f"{self.n_results} results; print(.graph) shows them>"
+        )
+
     def whole(self, leaves: Iterable[Any]) -> list[Any]:
         """The arguments of a call that passes ``leaves`` now: those, what it finds at the places whose
         tensors it replaces, and what it would draw."""

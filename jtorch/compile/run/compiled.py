@@ -131,6 +131,13 @@ class CompiledPlan:
             capture.sizing.env.close()
         self.clock.stop_with(self.call)
 
+    def __repr__(self) -> str:
+        tasks = len(self.program.plan.tasks)
+        return (
+            f"<plan {self.number} of '{self.capture.name}': {tasks} steps; .program has its graph and "
+            "kernels, .source its guards>"
+        )
+
     @property
     def source(self) -> str:
         """The text of ``call``."""
