@@ -102,6 +102,12 @@ def _products() -> _Any:
     return products
 
 
+def _tensor_html() -> _Any:
+    from jtorch.viz import html
+
+    return html.tensor_html
+
+
 def _most_threads() -> _Any:
     from jtorch.native import blas
 
@@ -110,7 +116,7 @@ def _most_threads() -> _Any:
 
 _higher.provide(
     shortcuts=_shortcuts, pooling=_pooling, lines=_lines, products=_products, most_threads=_most_threads,
-    formulas=jtorch.compile.kernels_of_formulas,
+    formulas=jtorch.compile.kernels_of_formulas, tensor_html=_tensor_html,
 )  # fmt: skip
 _keep_freed_memory()
 globals().update({name: f for name, f in _FUNCTIONS.items() if name not in _ORIGIN})  # the whole function

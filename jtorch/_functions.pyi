@@ -530,6 +530,7 @@ from jtorch import training as training
 from jtorch import utils as utils
 from jtorch import version as version
 from jtorch import vision as vision
+from jtorch import viz as viz
 from jtorch import xpu as xpu
 from jtorch.amp import GradScaler as GradScaler
 from jtorch._C import _assert as _assert
@@ -627,6 +628,7 @@ from jtorch.core.settings import set_flush_denormal as set_flush_denormal
 from jtorch.core.settings import set_num_interop_threads as set_num_interop_threads
 from jtorch.core.settings import set_num_threads as set_num_threads
 from jtorch.compat.low_level import square_ as square_
+from jtorch.utils.summary import summary as summary
 from jtorch.compat.low_level import triplet_margin_loss as triplet_margin_loss
 from jtorch.eager.type_info import typename as typename
 from jtorch.core.settings import use_deterministic_algorithms as use_deterministic_algorithms

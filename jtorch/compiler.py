@@ -181,6 +181,13 @@ def explain(f: Callable) -> Callable[..., Any]:
     return compiler.explain(f)
 
 
+def held_from_now_on() -> list[Any]:
+    """A list that gets each compiled function that the process makes from now on, and keeps it alive."""
+    from jtorch.compile import compiler
+
+    return compiler.held_from_now_on()
+
+
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     """The names that ``jtorch.compile(backend=...)`` takes for compiling."""
     return ["inductor", "jtorch"]

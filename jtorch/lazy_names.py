@@ -10,7 +10,7 @@ SUBMODULES = frozenset(
         "_C", "accelerator", "amp", "array_api", "backends", "compiler", "config", "cpu", "cuda",
         "distributed", "distributions", "errors", "func", "futures", "jit", "linalg", "mps", "nn", "optim",
         "profiler", "random", "return_types", "serialization", "special", "testing", "training", "utils",
-        "version", "vision", "xpu",
+        "version", "vision", "viz", "xpu",
     )
 )  # fmt: skip
 
@@ -53,6 +53,9 @@ _GIVEN = {
         "is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode",
         "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
         "set_num_threads", "use_deterministic_algorithms",
+    ),
+    "jtorch.utils.summary": (
+        "summary",
     ),
     "jtorch.eager.type_info": (
         "can_cast", "finfo", "iinfo", "is_storage",

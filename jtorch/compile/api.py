@@ -92,6 +92,7 @@ MAX_PLANS = 64  # per function; the least recently used one goes
 FORGOTTEN = -1  # when such a plan was used
 
 FUNCTIONS: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()  # all there are, for ``reset``
+HOLDERS: list[list[CompiledFunction]] = []  # lists of who wants to look at all that are made, later
 _log = logging.getLogger("jtorch.compile")
 _uses = itertools.count()  # tells which plan was used last
 _recording = threading.RLock()  # one thread records at a time; a compiled function inside is part of that
@@ -134,6 +135,8 @@ class CompiledFunction(Asks):
         self.verifier: Verifier | None = None
         self.reset()
         FUNCTIONS.add(self)
+        for held in HOLDERS:
+            held.append(self)
 
     def reset(self) -> None:
         """Forget every recording."""

@@ -49,7 +49,19 @@ class Asks:
     plans: dict[Any, list[Any]]
     _eagerly: EagerCalls
     last_call: LastCall | None
+    retraces: Any
+    calls: Any
     options: Any
+
+    def __repr__(self) -> str:
+        made = sum(map(len, self.plans.values()))
+        if not made:
+            return f"<compiled '{self.name}', not recorded yet: call it>"
+        plans = "1 plan" if made == 1 else f"{made} plans"
+        return (
+            f"<compiled '{self.name}' with {plans}, replayed {self.calls} times: ask explain(), stats(), "
+            "profile(), document()>"
+        )
 
     def recording(self, *args: Any, **kwargs: Any) -> str:
         """The IR as it was recorded, before any pass."""
@@ -86,6 +98,17 @@ class Asks:
 
         asked = self._asked(args, kwargs)
         return explain(asked, self.name, self.named())
+
+    def document(self, *args: Any, with_reasons: bool = False, **kwargs: Any) -> dict[str, Any]:
+        """All that is known of the plan as one plain document, which ``json.dumps`` takes, and which
+        ``docs/document.md`` describes. ``with_reasons`` adds each rewrite of the passes, with its rule, and
+        why neighbouring groups were not fused: for that the passes run once more.
+        """
+        from jtorch.compile.inspect.document import document
+
+        asked = self._asked(args, kwargs)
+        plans = sorted((p for some in self.plans.values() for p in some), key=lambda p: p.number)
+        return document(asked, self.name, self.named(), plans, self.retraces, with_reasons)
 
     def stats(self, *args: Any, **kwargs: Any) -> Any:
         """What calls cost, in microseconds by stage, and when compiling has paid for itself.

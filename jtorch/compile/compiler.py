@@ -56,6 +56,14 @@ def reset() -> None:
         function.reset()
 
 
+def held_from_now_on() -> list[Any]:
+    """A list that gets each compiled function that is made."""
+    from jtorch.compile.api import HOLDERS
+
+    HOLDERS.append([])
+    return HOLDERS[-1]
+
+
 def explain(function: Callable) -> Callable[..., Any]:
     """``explain(f)(*args)`` calls ``f`` compiled and tells what became of it."""
     from jtorch.compile.api import CompiledFunction

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtorch.core import dtypes as dt
+from jtorch.core import higher, watch
 from jtorch.core import op as op_module
-from jtorch.core import watch
 from jtorch.core.devices import CPU, device
 from jtorch.eager.begun import BEGUN, note
 from jtorch.eager.hooks import RetainGrad, checked
@@ -424,6 +424,11 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         from jtorch.eager.printing import tensor_text
 
         return tensor_text(self)
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows; None where this is all of jtorch that is loaded."""
+        html = higher.tensor_html
+        return None if html is None else html()(self)
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self._data.ndim == 0 else object.__format__(self, spec)

@@ -327,6 +327,12 @@ class Module(Changeable, Hooked):
     def _get_name(self) -> str:
         return self.__class__.__name__
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from jtorch.viz.html import module_html
+
+        return module_html(self)
+
     def __repr__(self) -> str:
         extra = self.extra_repr()
         extra_lines = extra.split("\n") if extra else []

@@ -280,6 +280,12 @@ class Optimizer(Hooked):
             group.setdefault(name, default)
         group["params"] = kept["params"]
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from jtorch.viz.html import optimizer_html
+
+        return optimizer_html(self)
+
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
         for k, group in enumerate(self.param_groups):

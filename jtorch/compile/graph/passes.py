@@ -29,8 +29,8 @@ class Fuel:
     def __init__(self, amount: int) -> None:
         self.left = amount if amount >= 0 else float("inf")
 
-    def burn(self) -> bool:
-        """Whether one more is allowed; counts it."""
+    def burn(self, rule: Callable[[], str] | None = None, eqn: Eqn | None = None) -> bool:
+        """Whether one more is allowed; counts it. ``rule`` and ``eqn`` say which, for who keeps account."""
         if self.left <= 0:
             return False
         self.left -= 1
@@ -88,10 +88,25 @@ def simplify(graph: Graph, fuel: Fuel) -> Graph:
         for rule in _RULES_OF.get(eqn.op.name, ()):
             found = rule(eqn, define)
             if found is not None:
+                last[0] = rule
                 return found
         return None
 
-    return _rewritten(graph, rewrite, fuel)
+    last: list[Callable] = [simplify]  # the rule that answered last
+    return _rewritten(graph, rewrite, fuel, lambda: told(last[0]))
+
+
+_COMPUTED = "numbers are computed"
+
+
+def _an_equal_one() -> str:
+    return "an equal equation was there"
+
+
+def told(rule: Callable) -> str:
+    """What a rule does, in words: its docstring, or its name."""
+    doc = (rule.__doc__ or "").partition("\n")[0].strip()
+    return doc or rule.__qualname__.partition(".")[0].strip("_").replace("_", " ")
 
 
 def share(graph: Graph, fuel: Fuel) -> Graph:
@@ -111,7 +126,7 @@ def share(graph: Graph, fuel: Fuel) -> Graph:
         if statics:
             key += tuple((name, exactly(statics[name])) for name in sorted(statics))
         known = seen.get(key)
-        if known is not None and fuel.burn():
+        if known is not None and fuel.burn(_an_equal_one, eqn):
             new.update(zip(eqn.outputs, known, strict=True))
             continue
         seen[key] = eqn.outputs
@@ -155,9 +170,11 @@ def unread_checks(graph: Graph) -> list[Var]:
     return found
 
 
-def _rewritten(graph: Graph, rewrite: Callable, fuel: Fuel) -> Graph:
+def _rewritten(
+    graph: Graph, rewrite: Callable, fuel: Fuel, rule: Callable[[], str] = lambda: _COMPUTED
+) -> Graph:
     """One pass in order: ``rewrite`` gives an equation's replacement (or several, the last of which makes its
-    outputs), or the atom its output becomes."""
+    outputs), or the atom its output becomes; ``rule`` why."""
     new: dict[Var, Atom] = {}
     definition: dict[Var, Eqn] = {}
     eqns: list[Eqn] = []
@@ -174,12 +191,12 @@ def _rewritten(graph: Graph, rewrite: Callable, fuel: Fuel) -> Graph:
         if new:
             eqn = eqn.with_inputs(new)
         found: Atom | Eqn | tuple[Eqn, ...] | None = rewrite(eqn, define)
-        while isinstance(found, (Eqn, tuple)) and fuel.burn():
+        while isinstance(found, (Eqn, tuple)) and fuel.burn(rule, eqn):
             *first, eqn = found if isinstance(found, tuple) else (found,)
             for made in first:
                 keep(made)
             found = rewrite(eqn, define)
-        if isinstance(found, (Var, Literal)) and fuel.burn():
+        if isinstance(found, (Var, Literal)) and fuel.burn(rule, eqn):
             new[eqn.outputs[0]] = found
             continue
         keep(eqn)

@@ -9,12 +9,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from jtorch.compile.graph.ir import Graph, Type, Var, names_of
+from jtorch.compile.graph.ir import Eqn, Graph, Type, Var, names_of
 from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.inspect.fitting import Asked
 from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.inspect.naming import Named
-from jtorch.compile.plan.fuse import Fuser, Group, StepKind, drawback, obstacle
+from jtorch.compile.plan.fuse import Fuser, StepKind, drawback, obstacle
 from jtorch.compile.plan.plan import Where
 from jtorch.compile.run.lines import guards_of
 from jtorch.core import config
@@ -147,23 +147,27 @@ def _place(source: Any) -> str:
     return f"{file}:{source.line} {source.function}"
 
 
-def _not_fused(plan: Any) -> list[NotFused]:
+def _not_fused(plan: Any) -> Iterator[NotFused]:
+    program = plan.program
+    entry = {e: t.name for t in program.plan.tasks if t.nest is not None for e in t.step.eqns}
+    names = names_of(program.graph)
+    for producer, consumer, var, reason in not_fused(plan, program):
+        first, second = (entry.get(e, e.op.name) for e in (producer, consumer))
+        yield NotFused(first, second, names[var], reason)
+
+
+def not_fused(plan: Any, program: Any) -> list[tuple[Eqn, Eqn, Var, str]]:
+    """Pairs of groups of ``program``, one of those of ``plan``, by their first equations, along the edges of
+    the graph: with the value that goes through memory, and the reason that keeps them apart."""
     sizing = plan.capture.sizing
     with nullcontext() if sizing is None else sizing.env.looked_into():
-        return list(_reasons(plan.program.graph, plan.program.plan))
+        return list(_reasons(program.graph))
 
 
-def _reasons(graph: Graph, planned: Any) -> Iterator[NotFused]:
-    """Pairs of groups along the edges of the graph, with the reason that keeps them apart."""
+def _reasons(graph: Graph) -> Iterator[tuple[Eqn, Eqn, Var, str]]:
     fuser = Fuser(graph, Fuel(int(config.get("FUEL"))))
     fuser.run()
-    entry = {e: t.name for t in planned.tasks if t.nest is not None for e in t.step.eqns}
-    names = names_of(graph)
     seen: set[tuple[int, int]] = set()
-
-    def called(group: Group) -> str:
-        return entry.get(group.eqns[0], group.eqns[0].op.name)
-
     for eqn in graph.eqns:
         group = fuser.group_of.get(eqn)
         for var in fuser.reader.grouped_inputs(eqn) if group is not None else ():
@@ -173,7 +177,7 @@ def _reasons(graph: Graph, planned: Any) -> Iterator[NotFused]:
                 continue
             seen.add((id(first), id(group)))
             reason = obstacle(first, group, fuser) or drawback(first, group, fuser) or "JTORCH_FUEL ran out"
-            yield NotFused(called(first), called(group), names[var], reason)
+            yield first.eqns[0], group.eqns[0], var, reason
 
 
 def _guards(plan: Any) -> Iterator[str]:

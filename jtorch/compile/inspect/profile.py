@@ -49,6 +49,7 @@ class StepTime:
     flops: float
     nbytes: int
     threads: int = 1
+    tasks: tuple[int, ...] = ()  # their numbers in the plan
 
     def limit_us(self, limits: Limits) -> float:
         """What it would take at the speed of the machine."""
@@ -82,6 +83,7 @@ class Profile:
     steps: tuple[StepTime, ...]
     limits: Limits
     plan: str = ""
+    tasks: tuple[str, ...] = ()  # the names of all steps of the plan, those of runs one by one
 
     @property
     def us(self) -> float:
@@ -142,7 +144,10 @@ def profile(name: str, asked: Asked) -> Profile:
         _step(u, planned, statistics.median(s) / 1e3, machine.runner)
         for u, s in zip(units, samples, strict=True)
     ]
-    return Profile(name, tuple(steps), probes.limits(), asked.which)
+    names = tuple(task.name for task in planned.tasks)
+    plan.profiled = Profile(name, tuple(steps), probes.limits(), asked.which, names)
+    found: Profile = plan.profiled
+    return found
 
 
 def _units(plan: Plan, is_cut: bool) -> Iterator[Sequence[Task]]:
@@ -164,6 +169,7 @@ def _step(tasks: Sequence[Task], plan: Plan, us: float, runner: Any) -> StepTime
         first.step.kind.value if alone else "run", "" if source is None else str(source), us,
         sum(_flops(task, plan, runner) for task in tasks), bytes_of(tasks, plan),
         threads.count() if runner.is_shared(*tasks) else 1,
+        tuple(plan.tasks.index(task) for task in tasks),
     )  # fmt: skip
 
 

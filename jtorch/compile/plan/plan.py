@@ -159,4 +159,7 @@ class Plan:
     schedule: Schedule | None = None  # and what is asked to find the runs of each call's sizes
 
     def __repr__(self) -> str:  # that of its fields would print each value as often as others read it
-        return f"Plan({', '.join(task.name for task in self.tasks)}; arena of {self.arena_bytes} bytes)"
+        return (
+            f"<plan of {len(self.tasks)} steps over {self.arena_bytes} bytes of scratch memory; .tasks are "
+            "the steps, .places says where values lie>"
+        )

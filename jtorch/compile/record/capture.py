@@ -45,6 +45,7 @@ from jtorch.compile.record.final_checks import (
 )
 from jtorch.compile.record.inputs import Input, captured
 from jtorch.compile.record.items import Item
+from jtorch.compile.record.nodes import NodeNote
 from jtorch.compile.record.once import run_once
 from jtorch.compile.record.opened import LEAF, Opened, StandIns, open_all, with_opened
 from jtorch.compile.record.results import (
@@ -118,9 +119,16 @@ class Capture:
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
     may_branch: bool = False  # whether another way through the function is another recording
     calls_out: bool = False  # whether it runs disabled functions, or talks to other processes
+    nodes: list[NodeNote] = field(default_factory=list)  # of the tape that it built
     by_graph: bool = False  # whether it goes back through graphs of tensors from outside
     journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
     subscription: watch.Subscription = field(default_factory=watch.Subscription)  # to what others tell of
+
+    def __repr__(self) -> str:
+        return (
+            f"<recording of '{self.name}': {len(self.graph.eqns)} equations, {len(self.inputs)} inputs, "
+            f"{self.n_results} results; print(.graph) shows them>"
+        )
 
     def whole(self, leaves: Iterable[Any]) -> list[Any]:
         """The arguments of a call that passes ``leaves`` now: those, what it finds at the places whose
@@ -330,7 +338,7 @@ def _capture(
         raise Filled
     made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
     made.may_branch = bool(tracer.branches.checks or drawn.draws)
-    made.by_graph = tracer.graphs.left
+    made.by_graph, made.nodes = tracer.graphs.left, tracer.graphs.nodes.notes
     made.effects.advances, made.journal = tracer.advances, observer.journal
     made.places, made.fixed, made.exact = tracer.places, known.fixed, known.exact
     made.of_numpy = frozenset(k for k in known.of_numpy if k < n_passed)

@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from jtorch.compile.graph.ir import Eqn, Var
+from jtorch.compile.record.nodes import Nodes
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.eager.node import Node
@@ -24,12 +25,14 @@ class Graphs:
     def __init__(self, tracer: Any) -> None:
         self.tracer = tracer
         self.made: WeakKeyDictionary[Node, Source] = WeakKeyDictionary()  # with the user's line
+        self.nodes = Nodes(tracer)  # what is told of them
         self.left = False  # whether a pass goes through a graph from outside
 
     def note(self, node: Node) -> None:
         """A node was just made, by the recording or in another thread."""
         if getattr(op_module.CONTEXT.get().evaluator, "graphs", None) is self:  # it may be wrapped
-            self.made[node] = user_source()
+            self.made[node] = source = user_source()
+            self.nodes.made(node, source)
 
     def walk(self, targets: Iterable[Any]) -> None:
         """Raise CompileError where a pass through ``targets`` goes through a graph from outside."""

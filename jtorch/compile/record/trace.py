@@ -102,13 +102,16 @@ class Tracer(Memory):
 
     def _run(self, run: Callable, op: Op, *values: Any, **statics: Any) -> Any:
         """``run`` for an op of the user's; a fault of ours counts, whatever they do with exceptions."""
+        begin = len(self.eqns)
         try:
-            return run(op, *values, **statics)
+            found = run(op, *values, **statics)
         except Exception as error:
             fault = fault_in(error, self.name)
             if fault is None:
                 raise
             raise fault from fault.origin
+        self.graphs.nodes.begin = begin  # of a composite, too, whose ops came before
+        return found
 
     def _run_composite(self, op: Op, *values: Any, **statics: Any) -> Any:
         return op.body(self.xp, *map(self.lift, values), **statics)
@@ -133,8 +136,8 @@ class Tracer(Memory):
         """A node's gradient with everything it saved as traced values: arithmetic among saved arrays must be
         recorded, too."""
         self.going_back_through = self.graphs.made.get(node)
+        start = len(self.eqns)
         if node.foreign:
-            start = len(self.eqns)
             found = node.backward(xp, g)
             if self.several_results:
                 check_uses_gradient(self, node, g, found, self.eqns[start:])
@@ -143,6 +146,7 @@ class Tracer(Memory):
         if self.flowing is not None:
             parts = found if isinstance(found, tuple) else (found,)
             self.flowing[node] = tuple(part is not None for part in parts)
+        self.graphs.nodes.went_back(node, start)
         return found
 
     def record(self, op: Op, *values: Any, **statics: Any) -> Any:

@@ -97,6 +97,7 @@ class CompiledPlan:
     once = False  # whether it holds for one call only
     settled: Any = None  # the modes that its recording set and found set already
     facts: Any = None  # what it was recorded under, in words: see ``inspect/facts.py``
+    profiled: Any = None  # what ``profile()`` found the latest time
     number = 0  # of the recordings of its function, from 1
 
     def __init__(
@@ -116,7 +117,7 @@ class CompiledPlan:
         self.destinations = self._destinations()
         if capture.sizing is not None:
             target = targets.of_sizes(target, capture.sizing.env)
-        self.program = compile_graph(self._forward, self.destinations, target, self.wiring.binding, timings)
+        self.program = compile_graph(self.forward, self.destinations, target, self.wiring.binding, timings)
         self.runner = self.program.runner
         self.gradients.move = lambda k, address: self.runner.move(Place(Where.GRAD, k), address)
         self._follow_versions()
@@ -133,6 +134,13 @@ class CompiledPlan:
             capture.sizing.env.close()
         self.clock.stop_with(self.call)
 
+    def __repr__(self) -> str:
+        tasks = len(self.program.plan.tasks)
+        return (
+            f"<plan {self.number} of '{self.capture.name}': {tasks} steps; .program has its graph and "
+            "kernels, .source its guards>"
+        )
+
     @property
     def source(self) -> str:
         """The text of ``call``."""
@@ -143,7 +151,7 @@ class CompiledPlan:
         if not sizing.counts:
             return Counts(sizing, lambda leaves: {}, lambda leaves: {})
         entries = {entry.var: entry for entry in self.capture.inputs}
-        ahead = ahead_of(self._forward, sizing.counted, entries)
+        ahead = ahead_of(self.forward, sizing.counted, entries)
 
         def computed(leaves: Sequence[Any]) -> dict[str, int]:
             space = self._space(sizing, self.capture.whole(list(leaves)))
@@ -210,7 +218,7 @@ class CompiledPlan:
         if self.capture.sizing is None:
             return self.program.plan, self.program.target
         if graph is None or self.backward is not None:
-            graph = self._of_sizes(self._forward, leaves)
+            graph = self._of_sizes(self.forward, leaves)
         return planned(graph, self.destinations, Timings()), targets.CPU
 
     def _of_sizes(self, graph: Graph, leaves: list[Any]) -> Graph:
@@ -223,13 +231,14 @@ class CompiledPlan:
         values = {entry.var: entry.value(leaves) for entry in self.capture.inputs} if sizing.counts else {}
         for _ in sizing.counts:
             try:
-                evaluate(at_sizes(self._forward, space), [values[var] for var in self._forward.inputs])
+                evaluate(at_sizes(self.forward, space), [values[var] for var in self.forward.inputs])
             except OtherCount as other:
                 space[sizing.counted[other.which]] = other.count
         return space
 
     @property
-    def _forward(self) -> Graph:
+    def forward(self) -> Graph:
+        """What its passes began with: the recorded graph, or the forward part where the other runs apart."""
         return self.capture.graph if self.backward is None else self.backward.split.forward
 
     def accepts_again(self, capture: Capture, leaves: list[Any], context: Context) -> bool:
