@@ -160,7 +160,9 @@ class _Backward:
         if not self.input_places:  # no input waits for a gradient: this is the last we hear
             nothing = (None,) * self.n_inputs
             for hook in self.hooks:
-                if hook(self.module, nothing, self.grad_outputs) is not None:
+                changed = hook(self.module, nothing, self.grad_outputs)
+                parts = changed if isinstance(changed, tuple) else (changed,)
+                if any(part is not None for part in parts):
                     raise RuntimeError(
                         "Backward hook for Modules where no input requires gradient should always "
                         "return None or None for all gradients."

@@ -244,13 +244,12 @@ def test_loops_become_vectors_and_memory_is_told_apart():
 
 
 CHAIN = """
-from jtorch.native.intrinsics import add_reassoc
 from jtorch.native.vecmath import exp_f32, sin_f32
 
 ARGUMENTS = ("i64", "i64", "f32*", "f32*")
 
 def chain(first, last, x, y):
-    total = 0.0
+    total = x[0]
     for i in range(first, last):
         t = sin_f32(x[i])
         y[i] = exp_f32(t)
@@ -262,7 +261,7 @@ def chain(first, last, x, y):
     [
         ("", "", True),
         ("exp_f32(t)", "t", False),  # one call
-        ("y[i] = exp_f32(t)", "total = add_reassoc(total, exp_f32(t))", False),  # a sum
+        ("y[i] = exp_f32(t)", "total = total + exp_f32(t)", False),  # a sum
         ("    for i", "    for k in range(2):\n     for i", False),  # rows
     ],
     ids=["a chain", "one call", "a sum", "rows"],

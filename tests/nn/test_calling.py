@@ -191,3 +191,14 @@ def test_one_module_takes_one_kind_of_backward_hooks(older_first):
             second(lambda *arguments: None)
         handle.remove()  # as PyTorch, which remembers the kind
     layer.register_full_backward_pre_hook(lambda *arguments: None)
+
+
+def test_a_hook_may_return_none_for_all_gradients_where_no_input_waits_for_one():
+    module = nn.Linear(2, 2)
+    handle = module.register_full_backward_hook(lambda module, grad_input, grad_output: grad_input)
+    module(jtorch.ones(1, 2)).sum().backward()
+    assert module.weight.grad.tolist() == [[1, 1], [1, 1]]
+    handle.remove()
+    module.register_full_backward_hook(lambda module, grad_input, grad_output: (jtorch.ones(1, 2),))
+    with pytest.raises(RuntimeError, match="should always return None or None for all gradients"):
+        module(jtorch.ones(1, 2)).sum().backward()
