@@ -4,6 +4,7 @@ each call brings, arrays."""
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,7 @@ class Arguments:
         sym = tracer.lift(array)
         twin = _stand_in(leaf, array if shape is None else sym)
         tracer.places[id(twin)] = k
-        tracer.tensors_given[k] = leaf
+        tracer.tensors_given[k] = weakref.ref(leaf)
         tracer.begun.pop(id(twin), None)  # the function has not made it
         entry = sym.storage.source
         if entry.argument is None:

@@ -476,7 +476,8 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
         tracer.called_out.append(name)
         try:
             run = with_arguments(lambda _: callee.run([np.asarray(v) for v in values]))
-            callee.first, callee.result = quietly(run)(tracer.tensors_given)
+            given = {k: held() for k, held in tracer.tensors_given.items()}
+            callee.first, callee.result = quietly(run)(given)
         except Exception as error:
             tracer.raised.append((callee, error))
             raise
@@ -496,7 +497,8 @@ def _known(tracer: Any, k: int, tensor: Tensor, callee: Callee) -> dict[int, Cal
     function, or one from outside."""
     place = tracer.places.get(id(tensor))
     if place is not None:
-        return {k: lambda arguments: arguments[place]}
+        # where a recording is verified, no call brings arguments
+        return {k: lambda arguments: arguments[place] if arguments else None}
     if isinstance(tensor._data, np.ndarray) and not tracer.began(tensor):
         held = weakref.ref(tensor)
         return {k: lambda arguments: held()}

@@ -54,7 +54,7 @@ class Memory(Evaluator):
         self.has_symbols = False  # whether sizes or integers are symbols
         self.shapes: dict[int, tuple] = {}  # id of an array argument -> its shape with symbols
         self.places: dict[int, int] = {}  # id of a tensor argument -> which one it is
-        self.tensors_given: dict[int, Any] = {}  # which one -> the tensor that the caller passed
+        self.tensors_given: dict[int, Any] = {}  # which one -> a weak reference to what the caller passed
         self.wholes: dict[int, np.ndarray] = {}  # id of memory of which several tensors are views -> it
         self.windows: dict[int, tuple[np.ndarray, Sym]] = {}  # id of an outside array -> it, as a part of one
         self.argument_arrays: dict[int, int] = {}  # id of memory that callers passed -> of which argument
