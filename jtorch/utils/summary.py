@@ -129,12 +129,12 @@ def _flops(module: Module, calls: list[tuple[Any, list[Tensor]]]) -> int | None:
     return None
 
 
-def _short(n: int) -> str:
-    for unit in ("", "k", "M", "G", "T"):
-        if n < 10_000 or unit == "T":
-            return f"{n}{unit}" if unit == "" else f"{n:.0f}{unit}"
-        n = n / 1000  # type: ignore[assignment]
-    raise AssertionError
+def _short(n: float) -> str:
+    for unit in ("", "k", "M", "G"):
+        if n < 10_000:
+            return f"{n:.0f}{unit}"
+        n /= 1000
+    return f"{n:.0f}T"
 
 
 def _line(row: tuple[str, ...]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def show(obj: Any, *, names: Mapping[str, Tensor] | None = None) -> Shown:
         boxes = tape_of(obj, names)
         return Shown(tree_text(boxes), svg_text(boxes))
     _check(obj)
-    return Shown(str(obj.explain()), _framed(page_of_documents([obj.document(with_reasons=True)])))
+    return Shown(str(obj.explain()), _framed(_page_of(obj)))
 
 
 def save(obj: Any, path: str | Path, *, names: Mapping[str, Tensor] | None = None) -> Path:
@@ -99,8 +100,6 @@ def _trace_of(function: Any) -> str:
 
 
 def _framed(page: str) -> str:
-    from html import escape
-
     return (
         f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts" title="compiled function" '
         'style="width: 100%; height: 720px; border: 0"></iframe>'

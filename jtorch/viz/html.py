@@ -5,12 +5,14 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from jtorch.viz.tape import type_text
+
 _MONO = "font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 12px"
 
 
 def tensor_html(tensor: Any) -> str:
     """Its dtype and shape, and the elements as it prints."""
-    facts = [f"{str(tensor.dtype).rpartition('.')[2]} {list(tensor.shape)}"]
+    facts = [type_text(tensor)]
     if tensor.grad_fn is not None:
         facts.append(tensor.grad_fn.name())
     elif tensor.requires_grad:
@@ -24,10 +26,7 @@ def module_html(module: Any, name: str = "") -> str:
     title = f"{name + ': ' if name else ''}{module._get_name()}({module.extra_repr()})"
     title += f", {count:,} parameters" if count else ""
     children = "".join(module_html(m, key) for key, m in module.named_children())
-    own = "".join(
-        _line(f"{key}: {str(p.dtype).rpartition('.')[2]} {list(p.shape)}")
-        for key, p in module.named_parameters(recurse=False)
-    )
+    own = "".join(_line(f"{key}: {type_text(p)}") for key, p in module.named_parameters(recurse=False))
     return _fold(title, own + children) if own or children else _line(title)
 
 

@@ -34,7 +34,7 @@ def tape_of(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> list[B
         leaf = getattr(function, "variable", None)
         if leaf is None:
             return Box(function.name(), "", "node")
-        return Box(called.get(id(leaf), "leaf"), _type(leaf), "leaf")
+        return Box(called.get(id(leaf), "leaf"), type_text(leaf), "leaf")
 
     def key(function: Any) -> int:
         return id(getattr(function, "variable", function))
@@ -55,10 +55,11 @@ def tape_of(tensor: Tensor, names: Mapping[str, Tensor] | None = None) -> list[B
         box.inputs = [numbers[key(f)] for f in below]
         numbers[key(function)] = len(boxes)
         boxes.append(box)
-    last = Box(called.get(id(tensor), "tensor"), _type(tensor), "result")
+    last = Box(called.get(id(tensor), "tensor"), type_text(tensor), "result")
     last.inputs = [] if tensor.grad_fn is None else [numbers[key(tensor.grad_fn)]]
     return [*boxes, last]
 
 
-def _type(tensor: Tensor) -> str:
+def type_text(tensor: Tensor) -> str:
+    """As ``float32 [2, 3]``."""
     return f"{str(tensor.dtype).rpartition('.')[2]} {list(tensor.shape)}"

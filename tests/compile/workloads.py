@@ -28,7 +28,9 @@ def _ints(rng: np.random.Generator, high: int, *shape: int) -> jtorch.Tensor:
     return jtorch.from_numpy(rng.integers(0, high, shape))
 
 
-def _training(model: Any, optimizer: Any, loss_of: Callable) -> Callable:
+def training(model: Any, optimizer: Any, loss_of: Callable) -> Callable:
+    """A step: the loss of a batch, backward, the optimizer."""
+
     def step(*batch: Any) -> Any:
         optimizer.zero_grad()
         loss = loss_of(*batch)
@@ -43,7 +45,7 @@ def _training(model: Any, optimizer: Any, loss_of: Callable) -> Callable:
 def mlp_adam():
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 4))
     optimizer = jtorch.optim.Adam(model.parameters(), lr=0.01)
-    step = _training(model, optimizer, lambda x, y: F.cross_entropy(model(x), y))
+    step = training(model, optimizer, lambda x, y: F.cross_entropy(model(x), y))
     return model, optimizer, step, lambda rows, rng: (_floats(rng, rows, 6), _ints(rng, 4, rows))
 
 
@@ -51,7 +53,7 @@ def mlp_adam():
 def regression_momentum():
     model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 1))
     optimizer = jtorch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01)
-    step = _training(model, optimizer, lambda x, y: F.mse_loss(model(x), y))
+    step = training(model, optimizer, lambda x, y: F.mse_loss(model(x), y))
     return model, optimizer, step, lambda rows, rng: (_floats(rng, rows, 5), _floats(rng, rows, 1))
 
 
@@ -62,7 +64,7 @@ def lenet():
         nn.Conv2d(3, 4, 3), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(4 * 2 * 2, 5),
     )  # fmt: skip
     optimizer = jtorch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    step = _training(model, optimizer, lambda x, y: F.cross_entropy(model(x), y))
+    step = training(model, optimizer, lambda x, y: F.cross_entropy(model(x), y))
     return model, optimizer, step, lambda rows, rng: (_floats(rng, rows, 1, 12, 12), _ints(rng, 5, rows))
 
 
@@ -70,7 +72,7 @@ def lenet():
 def normed_adamw():
     model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.SiLU(), nn.Dropout(0.3), nn.Linear(8, 3))
     optimizer = jtorch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
-    step = _training(model, optimizer, lambda x, y: F.nll_loss(F.log_softmax(model(x), dim=-1), y))
+    step = training(model, optimizer, lambda x, y: F.nll_loss(F.log_softmax(model(x), dim=-1), y))
     return model, optimizer, step, lambda rows, rng: (_floats(rng, rows, 6), _ints(rng, 3, rows))
 
 
@@ -106,7 +108,7 @@ def transformer():
         scores = head(attention(tokens(x)))
         return F.cross_entropy(scores.reshape(-1, 7), y.reshape(-1))
 
-    return model, optimizer, _training(model, optimizer, loss_of), lambda rows, rng: (
+    return model, optimizer, training(model, optimizer, loss_of), lambda rows, rng: (
         _ints(rng, 7, rows, 5), _ints(rng, 7, rows, 5),
     )  # fmt: skip
 
@@ -125,7 +127,7 @@ def rnn():
             seen.append(h)
         return F.cross_entropy(head(jtorch.stack(seen, 1).mean(1)), y)
 
-    return model, optimizer, _training(model, optimizer, loss_of), lambda rows, rng: (
+    return model, optimizer, training(model, optimizer, loss_of), lambda rows, rng: (
         _floats(rng, rows, 5, 4), _ints(rng, 3, rows),
     )  # fmt: skip
 
@@ -141,7 +143,7 @@ def autoencoder():
         penalty = sum((p * p).sum() for p in model.parameters())
         return F.binary_cross_entropy(out, target) + 1e-3 * penalty + (out - target).abs().mean()
 
-    return model, optimizer, _training(model, optimizer, loss_of), lambda rows, rng: (_floats(rng, rows, 6),)
+    return model, optimizer, training(model, optimizer, loss_of), lambda rows, rng: (_floats(rng, rows, 6),)
 
 
 @workload
@@ -154,7 +156,7 @@ def contrastive():
         distance = ((a.unsqueeze(1) - b.unsqueeze(0)) ** 2).sum(-1)
         return F.cross_entropy(-distance, jtorch.arange(x.shape[0]))
 
-    return model, optimizer, _training(model, optimizer, loss_of), lambda rows, rng: (
+    return model, optimizer, training(model, optimizer, loss_of), lambda rows, rng: (
         _floats(rng, rows, 5), _floats(rng, rows, 5),
     )  # fmt: skip
 

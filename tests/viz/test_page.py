@@ -8,6 +8,7 @@ import jtorch
 import jtorch.nn as nn
 import jtorch.nn.functional as F
 from jtorch import viz
+from tests.compile.workloads import training
 
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: no pages are opened"
@@ -81,14 +82,7 @@ def file(request, tmp_path_factory):
     model, x = request.param()
     optimizer = jtorch.optim.Adam(model.parameters())
 
-    @jtorch.compile
-    def step(x):
-        optimizer.zero_grad()
-        loss = model(x).square().mean()
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = jtorch.compile(training(model, optimizer, lambda x: model(x).square().mean()))
     step(x)
     step(x)
     step.profile()

@@ -84,8 +84,6 @@ def _changes(stage: str, before: Graph, after: Graph, rules: dict[Var, list[str]
 
 _USUAL = {
     "prune": "nothing needs it",
-    "share": "an equal equation was there",
-    "fold": "numbers are computed",
     "finalise": "memory needs a copy",
 }
 

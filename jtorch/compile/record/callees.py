@@ -14,7 +14,6 @@ runs it once.
 from __future__ import annotations
 
 import gc
-import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator
@@ -29,10 +28,11 @@ from jtorch.compile.observe.guards import PLAIN, by_value, test_of
 from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.reach import reached
 from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.record.handed import Handed, Kept, Known, is_kept, with_arguments
 from jtorch.compile.record.inputs import LARGEST
 from jtorch.compile.record.items import Item
 from jtorch.compile.record.numpy_arrays import NumpyArray
-from jtorch.compile.record.tree import flatten, unflatten
+from jtorch.compile.record.tree import flatten, rebuild, unflatten
 from jtorch.core import op as op_module
 from jtorch.core import watch
 from jtorch.core.environment import Exact
@@ -48,7 +48,6 @@ DRAWS = (
 _TOKEN = np.zeros((), np.int64)  # an output that only says that the call was made
 _logged: ContextVar[list[list[np.ndarray]] | None] = ContextVar("jtorch_logged", default=None)
 READINGS: ContextVar[list[Any] | None] = ContextVar("jtorch_readings", default=None)  # of clocks, likewise
-_ARGUMENTS: ContextVar[Any] = ContextVar("jtorch_arguments", default=())  # of the call that replays
 
 
 @contextmanager
@@ -70,19 +69,6 @@ def hand_over(log: list[Any], readings: list[Any]) -> None:
     READINGS.set([*readings] if log else None)
 
 
-def with_arguments(call: Callable) -> Callable:
-    """``call(leaves)`` of a plan, whose callees get tensors among ``leaves`` as the objects they are."""
-
-    def called(leaves: Any) -> Any:
-        token = _ARGUMENTS.set(leaves)
-        try:
-            return call(leaves)
-        finally:
-            _ARGUMENTS.reset(token)
-
-    return called
-
-
 class Callee:
     """One call of a disabled function: ``fixed`` are its arguments other than tensors and numbers that change
     from call to call; those are the equation's inputs, in the order of ``places``. What the user knows as an
@@ -97,7 +83,8 @@ class Callee:
         self.structure = structure
         self.fixed = [_held(value) for value in fixed]
         self.places: list[tuple[int, bool | None]] = []  # (leaf, requires grad; None for a number)
-        self.known: dict[int, Callable[[Any], Tensor | None]] = {}
+        self.known: dict[int, Known] = {}  # at which leaf is which tensor that the user knows
+        self.again: dict[int, int] = {}  # at which leaf is the tensor of an earlier one
         self.grad = op_module.CONTEXT.get().grad
         self.first: list[np.ndarray] = []  # what it gave when it was recorded
         self.result: Any = None  # the structure of that
@@ -119,10 +106,12 @@ class Callee:
             if needs_grad is None:
                 leaves[k] = value.item()
                 continue
-            handed.append(Handed(self, value, needs_grad, self.known.get(k)))
+            handed.append(Handed(value, needs_grad, self.known.get(k), self.guard.stale))
             leaves[k] = handed[-1].tensor
-        args, kwargs = unflatten(self.structure, leaves)
-        kept = Kept(args, kwargs)
+        for k, earlier in self.again.items():
+            leaves[k] = leaves[earlier]
+        (args, kwargs), containers = rebuild(self.structure, leaves)
+        kept = Kept(containers, args, kwargs)
         before = op_module.CONTEXT.get()
         inside = Context(self.guard, self.grad)
         try:  # before the change: Ctrl-C may come right after it
@@ -139,13 +128,24 @@ class Callee:
         if refused:  # which it caught
             raise refused[0]
         for each in handed:
-            each.check()
+            self._check(each)
         self.check_call((args, kwargs), leaves, heard, kept, changes_mode)
         if not self.reads_hold():
             raise self.error(
                 "changes something that the compiled function reads", "Pass it in and return the new one."
             )
         return self.results(returned, [each.tensor for each in handed])
+
+    def _check(self, handed: Handed) -> None:
+        if handed.is_written:
+            raise self.writes_argument()
+        if handed.has_other_grad:
+            raise self.error(
+                "calls backward() on what it is passed",
+                "Call backward() in the compiled function, or on what is detached.",
+            )
+        if handed.is_made and handed.tensor.__dict__:
+            raise self.sets_attribute()
 
     def check_call(
         self, tree: Any, leaves: list[Any], heard: watch.Listener, kept: Kept, changes_mode: bool
@@ -185,7 +185,7 @@ class Callee:
         arguments."""
         leaves, structure = flatten(returned[0])
         # while it is recorded, the recording holds what is made, too
-        is_kept = [self.result is not None and _is_kept(leaves, k) for k in range(len(leaves))]
+        kept = [self.result is not None and is_kept(leaves, k) for k in range(len(leaves))]
         found: list[np.ndarray] = []
         for k, leaf in enumerate(leaves):
             if leaf is None:
@@ -210,7 +210,7 @@ class Callee:
                 raise self.error(
                     "returns a tensor whose elements do not lie row by row", "Return it as .contiguous()."
                 )
-            if is_kept[k]:
+            if kept[k]:
                 raise self.returns_kept()
             self.check_apart(leaf._data)
             self.guard.returned.append(leaf._data)
@@ -242,87 +242,6 @@ class Callee:
                     "Give the same shapes and dtypes at each call, or leave the caller uncompiled.",
                 )
         return (_TOKEN, *found) if found else _TOKEN
-
-
-class Handed:
-    """A tensor that a callee is passed, with these elements: the very object, where there is one ``known`` by
-    the user, else one that is made for it."""
-
-    def __init__(
-        self, callee: Callee, value: np.ndarray, needs_grad: bool,
-        known: Callable[[Any], Tensor | None] | None,
-    ) -> None:  # fmt: skip
-        self._callee = callee
-        self._elements = np.array(value)
-        tensor = known(_ARGUMENTS.get()) if known is not None else None
-        self._is_made = tensor is None
-        if tensor is None:
-            tensor = wrap(self._elements.copy())
-            tensor._requires_grad = needs_grad
-        self.tensor = tensor
-        self._grad = tensor._grad
-        self._memory = tensor._data
-        self._changed = False
-
-    def lend(self) -> None:
-        """The object gets the elements of this place in the program, if the plan has yet to write them."""
-        is_stale = any(np.may_share_memory(self._memory, a) for a in self._callee.guard.stale)
-        if is_stale or self._memory.tobytes() != self._elements.tobytes():
-            self.tensor._data = self._elements.copy()
-
-    def take_back(self) -> None:
-        self._changed = self.tensor._data.tobytes() != self._elements.tobytes()
-        if self._changed and self.tensor._data is self._memory:
-            self._memory[...] = self._elements
-        self.tensor._data = self._memory
-
-    def check(self) -> None:
-        """Raise where the callee has changed it, now that it is taken back."""
-        tensor = self.tensor
-        if self._changed:
-            raise self._callee.writes_argument()
-        if tensor._grad is not self._grad:
-            raise self._callee.error(
-                "calls backward() on what it is passed",
-                "Call backward() in the compiled function, or on what is detached.",
-            )
-        if self._is_made and tensor.__dict__:
-            raise self._callee.sets_attribute()
-
-
-class Kept:
-    """Whether somebody holds more of the lists and dicts among arguments than before."""
-
-    def __init__(self, args: tuple, kwargs: dict[str, Any]) -> None:
-        self._containers: list[Any] = []
-        stack = [*args, *kwargs.values()]
-        while stack:
-            value = stack.pop()
-            if type(value) in (list, dict, set):
-                self._containers.append(value)
-            if type(value) in (list, dict, tuple):
-                stack += value.values() if type(value) is dict else value
-        del stack
-        self._before = self._references()
-
-    def _references(self) -> list[int]:
-        return [sys.getrefcount(container) for container in self._containers]
-
-    def has_more(self) -> bool:
-        return any(now > before for now, before in zip(self._references(), self._before, strict=True))
-
-
-def _is_kept(leaves: list[Any], k: int) -> bool:
-    """Whether somebody else than who returned it holds the tensor ``leaves[k]``."""
-    times = sum(leaf is leaves[k] for leaf in leaves)
-    holder = [wrap(np.zeros(()))] * times
-    alone, like = [holder[0]] * times, leaves  # references as those of a structure and of its leaves
-    return _references(like, k) > _references(alone, 0)
-
-
-def _references(leaves: list[Any], k: int) -> int:
-    leaf = leaves[k]
-    return sys.getrefcount(leaf)
 
 
 def _kind_of(leaf: Any) -> type:
@@ -452,6 +371,8 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     traced: dict[int, Any] = {k: v for k, v in enumerate(leaves) if isinstance(v, (Tensor, Scalar))}
     fixed = [None if k in traced else v for k, v in enumerate(leaves)]
     callee = Callee(function, name, user_source(), fixed, structure)
+    first: dict[int, int] = {}
+    callee.again = {k: n for k, v in traced.items() if (n := first.setdefault(id(v), k)) != k}
     if (written := reached((function, fixed), tracer.written_places())) is not None:
         raise callee.error(
             f"can reach {written.label()}, which the compiled function has written by then and a replay "
@@ -461,11 +382,14 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     tracer.generators.check_apart(callee.name)
     atoms: list[Atom] = []
     for k, value in traced.items():
+        if k in callee.again:
+            continue
         number = isinstance(value, Scalar)
         callee.places.append((k, None if number else value.requires_grad and callee.grad))
         atoms.append(value.var if number else tracer.read(tracer.lift(value._data)))
-        if not number:
-            callee.known |= _known(tracer, k, value, callee)
+        known = None if number else _known(tracer, value, callee)
+        if known is not None:
+            callee.known[k] = known
     callee.guard.look_after(tracer)
     values = tracer.branches.values_of(atoms)
     place = len(tracer.callees)
@@ -492,21 +416,20 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     return _rebuilt(tracer, callee, outputs[1:])
 
 
-def _known(tracer: Any, k: int, tensor: Tensor, callee: Callee) -> dict[int, Callable]:
-    """How to find the object that the user knows ``tensor``, at leaf ``k``, by: an argument of the compiled
-    function, or one from outside."""
+def _known(tracer: Any, tensor: Tensor, callee: Callee) -> Known | None:
+    """How to find the object that the user knows ``tensor`` by, if there is one: an argument of the compiled
+    function, or a tensor from outside."""
     place = tracer.places.get(id(tensor))
     if place is not None:
-        # where a recording is verified, no call brings arguments
-        return {k: lambda arguments: arguments[place] if arguments else None}
+        return lambda arguments: arguments[place]
     if isinstance(tensor._data, np.ndarray) and not tracer.began(tensor):
         held = weakref.ref(tensor)
-        return {k: lambda arguments: held()}
+        return lambda arguments: held()
     if tensor.__dict__:
         raise callee.error(
             "is passed a tensor with attributes that the compiled function sets", "Pass them, too."
         )
-    return {}
+    return None
 
 
 def _rebuilt(tracer: Any, callee: Callee, outputs: tuple) -> Any:

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from jtorch.compile.record.callees import DRAWS, Callee, Kept
-from jtorch.compile.record.tree import flatten
+from jtorch.compile.record.callees import DRAWS, Callee
+from jtorch.compile.record.handed import Kept
+from jtorch.compile.record.tree import flatten, flatten_call
 from jtorch.core import op as op_module
 from jtorch.core import watch
 from jtorch.core.errors import CompileError, Restart, user_source
@@ -84,14 +85,14 @@ class Trial:
 
     def run(self, function: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         """``function(*args, **kwargs)``"""
-        leaves, structure = flatten((args, kwargs))
+        leaves, structure = flatten_call(args, kwargs)
         callee = Callee(function, name, user_source(), [], structure)
         callee.result = ()  # nothing is recorded
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         versions = [int(tensor._cell[0]) for tensor in tensors]
         attributes = [dict(vars(tensor)) for tensor in tensors]
         elements = [tensor._data.tobytes() for tensor in tensors]
-        kept, grad = Kept(args, kwargs), op_module.CONTEXT.get().grad
+        kept, grad = Kept(leaves.containers, args, kwargs), op_module.CONTEXT.get().grad
         before = default_generator.position()
         self._draws |= before != self._at
         token = CURRENT.set(None)

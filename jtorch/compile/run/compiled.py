@@ -15,9 +15,9 @@ from jtorch.compile.observe.reading import Question
 from jtorch.compile.observe.values import alike
 from jtorch.compile.pipeline import compile_graph, planned
 from jtorch.compile.plan.plan import Destination, Place, Plan, Use, Where
-from jtorch.compile.record.callees import with_arguments
 from jtorch.compile.record.capture import Capture
 from jtorch.compile.record.drawn import Drawing
+from jtorch.compile.record.handed import with_arguments
 from jtorch.compile.record.inputs import (
     ArrayInput,
     ConstantInput,

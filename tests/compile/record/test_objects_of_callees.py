@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import warnings
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -12,6 +14,13 @@ import jtorch
 from jtorch.core.errors import CompileError
 
 disable = jtorch.compiler.disable
+
+
+@dataclasses.dataclass
+class Holder:
+    held: list
+
+
 KEPT: list = []
 OUTSIDE = jtorch.zeros(2)
 WEIGHT = jtorch.nn.Parameter(jtorch.ones(2))
@@ -29,6 +38,12 @@ FOLLOWED = {
         lambda h, x: x * h(WEIGHT),
     ),
     "an argument is a tensor from outside": (lambda p: float(p is OUTSIDE), lambda h, x: x * h(x)),
+    "one tensor twice": (lambda a, b: float(a is b), lambda h, x: x * h(y := x * 2, y) + h(x, x) + h(x, y)),
+    "one that was changed before, twice": (
+        lambda a, b: a.sum().item() + (a is b),
+        lambda h, x: OUTSIDE.add_(x).sum() * h(OUTSIDE, OUTSIDE),
+    ),
+    "a tuple that it keeps": (lambda t: KEPT.append(t), lambda h, x: (h((1, "a")), x)[1]),
     "attributes of a parameter": (_uses, lambda h, x: x * h(WEIGHT)),
     "attributes of an argument": (_uses, lambda h, x: x * h(x)),
     "a tensor that it keeps": (lambda p: KEPT.append(p), lambda h, x: (h(OUTSIDE), OUTSIDE.add_(x) * 1)[1]),
@@ -52,6 +67,20 @@ EAGER = {
     "a tensor that is kept": (lambda p: KEPT.append(p.clone()) or KEPT[-1], lambda h, x: h(x) + 1),
     "columns first": (lambda p: jtorch.stack([p, p + 1]).t(), lambda h, x: h(x)),
     "a dict that is kept": (lambda d: KEPT.append(d), lambda h, x: (h({"k": [1]}), x)[1]),
+    "an empty list that is kept": (lambda a: KEPT.append(a), lambda h, x: (h(a := []), a.append(1), x)[2]),
+    "a dataclass that is kept": (
+        lambda d: KEPT.append(d),
+        lambda h, x: (h(d := Holder([1])), d.held.append(2), x)[2],
+    ),
+    "an ordered dict that is kept": (
+        lambda d: KEPT.append(d),
+        lambda h, x: (h(d := OrderedDict(a=1)), d.update(b=2), x)[2],
+    ),
+    "a tuple of a list that is kept": (
+        lambda t: KEPT.append(t),
+        lambda h, x: (h((a := [1],)), a.append(2), x)[2],
+    ),
+    "a list that it returns": (lambda a: a, lambda h, x: (h(a := [1]).append(2), x * len(a))[1]),
     "a mode": (lambda: jtorch.set_grad_enabled(False), lambda h, x: (h(), WEIGHT * x)[1]),
     "NumPy writes to its argument": (
         lambda p: float(np.add(p.numpy(), 1, out=p.numpy()).sum()),
@@ -76,7 +105,10 @@ def _calls(f) -> list:
         for kept in KEPT:
             if isinstance(kept, jtorch.Tensor) and kept is not OUTSIDE:
                 kept.add_(1)
-    kept = [(np.asarray(k).tolist(), k is OUTSIDE) if not isinstance(k, dict) else k for k in KEPT]
+    kept = [
+        (np.asarray(k).tolist(), k is OUTSIDE) if isinstance(k, (jtorch.Tensor, np.ndarray)) else k
+        for k in KEPT
+    ]
     return [found, copy.deepcopy(kept), WEIGHT.uses, OUTSIDE.tolist()]
 
 
