@@ -37,8 +37,8 @@ def kernel_module(
         raise UnwrittenError("its parameters are not those that ARGUMENTS tells")
     module = ir.Module(symbol)
     kinds = {p.arg: kind for p, kind in zip(parameters.args, arguments, strict=True)}
-    body = _Body(module, f"{symbol}_body", kinds, names)
-    body.write(tree)
+    body = _Body(module, f"{symbol}_body", kinds, names, tree)
+    body.write()
     _write_shim(module, symbol, body.function, arguments)
     return module
 
@@ -93,23 +93,26 @@ class _Body(Expressions):
     """One function under construction: what its statements do."""
 
     def __init__(
-        self, module: ir.Module, name: str, kinds: Mapping[str, str], names: Mapping[str, Any]
-    ) -> None:
+        self, module: ir.Module, name: str, kinds: Mapping[str, str], names: Mapping[str, Any],
+        tree: ast.FunctionDef,
+    ) -> None:  # fmt: skip
         function = ir.Function(module, ir.FunctionType(I64, [_type_of(k) for k in kinds.values()]), name)
         function.linkage = "internal"
         function.attributes.add("noinline")  # so that what `noalias` says holds for its whole length
         function.attributes.add("nounwind")
         super().__init__(function, names)
+        self._tree, strides = tree, self._strides_of_functions(tree)
         self._loops: list[tuple[ir.Block, ir.Block]] = []  # where `continue` and `break` go
         for (name, kind), argument in zip(kinds.items(), self.function.args, strict=True):
             if kind.endswith("*"):
                 argument.add_attribute("noalias")
                 self.pointers[name] = Pointer(_memory_kind(kind), argument)
             else:
-                self._assign_value(name, LLVMValue(self.builder, _scalar_kind(kind), argument))
+                value = self._unguessed(argument) if name in strides else argument
+                self._assign_value(name, LLVMValue(self.builder, _scalar_kind(kind), value))
 
-    def write(self, tree: ast.FunctionDef) -> None:
-        self._statements(tree.body)
+    def write(self) -> None:
+        self._statements(self._tree.body)
         if not self.builder.block.is_terminated:
             self.builder.ret(ir.Constant(I64, 0))
         self.places.branch(self.start)
@@ -232,6 +235,30 @@ class _Body(Expressions):
             back.set_metadata("llvm.loop", _interleaved(self.function.module))
         self.builder.position_at_end(after)
 
+    def _strides_of_functions(self, tree: ast.FunctionDef) -> set[str]:
+        """The names by which indices are multiplied, in a kernel that calls vector functions."""
+        nodes = list(ast.walk(tree))
+        if not any(self._calls_vector_function(node) for node in nodes):
+            return set()
+        products = [n for n in nodes if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult)]
+        return {side.id for n in products for side in (n.left, n.right) if isinstance(side, ast.Name)}
+
+    def _unguessed(self, stride: ir.Value) -> ir.Value:
+        """A stride, as a term that LLVM does not guess the value of. That of an argument it guesses to be 1,
+        and makes vectors for that case alone: rows whose elements lie apart went one by one, through vector
+        functions, too, which took 3 to 7 times as long. Without such functions, gathering is no faster."""
+        if stride.type != I64:
+            return stride
+        kind = ir.FunctionType(I64, [I64, I64])
+        smax = self.function.module.declare_intrinsic("llvm.smax", [I64], kind)
+        return self.builder.call(smax, [stride, ir.Constant(I64, -(2**62))])
+
+    def _calls_vector_function(self, node: ast.AST) -> bool:
+        if not isinstance(node, ast.Call):
+            return False
+        module = getattr(self.meant(node.func), "__module__", None) or ""
+        return module.startswith(vecmath.__name__)
+
     def _is_long_chain(self, body: list[ast.stmt]) -> bool:
         """Whether a turn is a long chain of instructions, each waiting for the one before, and turns do not
         wait for each other: calls of vector functions, and no sum. LLVM takes such a turn to be long enough
@@ -246,9 +273,7 @@ class _Body(Expressions):
             for node in ast.walk(statement.value):
                 if isinstance(node, ast.Name):
                     loads |= {node.id} - assigned
-                elif isinstance(node, ast.Call):
-                    module = getattr(self.meant(node.func), "__module__", None) or ""
-                    calls += module.startswith(vecmath.__name__)
+                calls += self._calls_vector_function(node)
             assigned |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
         return calls > 1 and not loads & assigned  # of one alone, AVX2 has too few registers for four
 

@@ -271,6 +271,37 @@ def test_turns_of_long_chains_go_side_by_side(old, new, together):
     assert text.count("llvm.loop.interleave.count") == together
 
 
+APART = """
+from jtorch.native.vecmath import tanh_f32
+
+ARGUMENTS = ("i64", "f32*", "i64", "f32*")
+
+def apart(n, x, c, y):
+    for i in range(n):
+        y[i] = tanh_f32(x[i * c])
+"""
+
+
+def test_vector_functions_run_over_elements_that_lie_apart():
+    """LLVM makes vectors where it guesses the stride to be 1, and for no other, unless it cannot guess."""
+    text = build.llvm_text(APART, "apart")
+    assert "llvm.smax" in text and "llvm.smax" not in build.llvm_text(
+        APART.replace("tanh_f32(", "("), "apart"
+    )
+    kernel = built(APART, "apart")
+    assert re.search(r"(masked\.gather|insertelement <\d+ x float>)", kernel.optimised())
+    x = np.random.default_rng(0).normal(0, 3, 1000).astype(np.float32)
+    for stride in (1, 0, 2, 3, -1, -7):
+        seen = x[500 :: stride or 1]
+        n = min(seen.size, 50) - 1
+        apart, given, together = (np.zeros(n, np.float32) for _ in range(3))
+        given[:] = x[500] if stride == 0 else seen[:n]
+        words = n, x.ctypes.data + 2000, stride, apart.ctypes.data
+        assert run(kernel.code, kernel.symbol, [], *words) == 0
+        assert run(kernel.code, kernel.symbol, [], n, given.ctypes.data, 1, together.ctypes.data) == 0
+        assert apart.tobytes() == together.tobytes(), stride
+
+
 def test_every_kernel_of_a_training_step_is_written_here(caplog, tmp_path, monkeypatch):
     """Convolution, normalisation, attention's softmax, a loss, an optimizer, masks, draws, indices."""
     monkeypatch.setenv("JTORCH_CACHE", str(tmp_path))
