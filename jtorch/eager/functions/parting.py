@@ -74,13 +74,19 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     axis = ax.one(dim, input.ndim)
-    views = tuple(APPLY["select"](input, axis=axis, index=k) for k in range(input.shape[axis]))
-    return several(views, "Unbind")
+    view = APPLY["select"]
+    return several(tuple([view(input, axis=axis, index=k) for k in range(input._data.shape[axis])]), "Unbind")
 
 
 def _parts(input: Tensor, axis: int, bounds: Sequence[int]) -> tuple[Tensor, ...]:
     """The views between neighbours in ``bounds``."""
-    return tuple(cut(input, axis, a, most(a, b)) for a, b in itertools.pairwise(bounds))
+    shape, view = input._data.shape, APPLY["slice"]
+    begin, end, step = [0] * len(shape), list(shape), (1,) * len(shape)
+    views = []
+    for start, stop in itertools.pairwise(bounds):
+        begin[axis], end[axis] = start, most(start, stop)
+        views.append(view(input, start=tuple(begin), stop=tuple(end), step=step))
+    return tuple(views)
 
 
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
