@@ -41,8 +41,8 @@ from jtorch.compile.observe.effects import Filling
 from jtorch.compile.observe.reading import became
 from jtorch.compile.observe.texts import ErrorText
 from jtorch.compile.options import Options, parse
+from jtorch.compile.record.answers import one_recording
 from jtorch.compile.record.arrays import given, lend_all
-from jtorch.compile.record.callees import one_recording
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.deferred_backward import LaterError
 from jtorch.compile.record.opened import varying
@@ -59,7 +59,7 @@ from jtorch.compile.record.sizing import (
     sizing_of,
 )
 from jtorch.compile.record.tree import flatten_call
-from jtorch.compile.record.trials import Seen, Trial, Unseen
+from jtorch.compile.record.trials import Resumed, Seen, Trial, Unseen
 from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
 from jtorch.compile.run.compiled import CompiledPlan
@@ -255,7 +255,7 @@ class CompiledFunction(Asks):
                     with progress.of(self.name):
                         recorded = self._record(leaves, structure, plans)
                     self._recordings += 1
-                if isinstance(recorded, Trial):
+                if isinstance(recorded, (Trial, Resumed)):
                     with recorded.watching():
                         return self.function(*args, **kwargs)
                 if recorded is None:
@@ -338,10 +338,10 @@ class CompiledFunction(Asks):
 
     def _record(
         self, leaves: list[Any], structure: Any, plans: list[CompiledPlan]
-    ) -> tuple[CompiledPlan, Capture] | Trial | None:
+    ) -> tuple[CompiledPlan, Capture] | Trial | Resumed | None:
         """A plan for a call that no plan takes, and its recording. None where it runs eagerly: ``on_retrace``
-        says so, it makes an object that later calls find, or raises an error whose text tells elements. A
-        trial where it does since a disabled function is to be seen at work."""
+        says so, it makes an object that later calls find, or raises an error whose text tells elements. How
+        it does where a disabled function is to be seen at work, or has run already."""
         context = op_module.CONTEXT.get()
         form = form_of(leaves, context)
         facts = facts_of(self.function, leaves, structure, context)
@@ -372,7 +372,10 @@ class CompiledFunction(Asks):
             name_line(error, self.function)
             self._eagerly.refuse(error, structure, form)
             self._tell_of_eager(error, timings.total)
-            return None
+            if not error.answers:
+                return None
+            self._seen.avoid(str(error))
+            return Resumed(error)
         if recorded is None:
             return None
         plan, made = recorded

@@ -147,10 +147,13 @@ def _note(error: BaseException) -> None:
 class CompileError(RuntimeError):
     """A program that cannot be captured as it is written. The text names the line and the rewrite. ``final``:
     what has been run of it must not run once more. ``read``: what it had read by then, as far as that is
-    known."""
+    known. ``answers``: what disabled functions gave that have run, for the call to go on from in eager mode.
+    ``in_program``: it came up while the program ran, not when it had ended."""
 
     final = False
     read: Sequence[Any] = ()
+    answers: Sequence[Any] = ()
+    in_program = False
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)

@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from jtorch.compile.graph.ir import text
-from jtorch.compile.record.callees import one_recording
+from jtorch.compile.record.answers import one_recording
 from jtorch.compile.record.capture import capture
 from jtorch.core.errors import CompileError
 from jtorch.core.op import Context

@@ -15,6 +15,7 @@ from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Digits
 from jtorch.compile.observe.stand_ins import Closed
 from jtorch.compile.observe.texts import ErrorText
+from jtorch.compile.record.answers import Answer
 from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.inputs import LeafPlace
 from jtorch.compile.record.opened import LEAF, Opened, with_opened
@@ -42,7 +43,7 @@ class Known:
     spans: list[Opened] = field(default_factory=list)  # those of the latest attempt, as they were opened
     digits: set[Any] = field(default_factory=set)  # numbers that it counts on, and must know
     wholes: dict[int, Any] = field(default_factory=dict)  # memory of several tensors, that is written
-    log: list[Any] = field(default_factory=list)  # what its disabled callees gave
+    log: list[Answer] = field(default_factory=list)  # what its disabled callees gave
     readings: list[Any] = field(default_factory=list)  # of clocks, in the latest attempt
     called_out: list[str] = field(default_factory=list)  # those that have begun to run
     seen: Any = None  # where they were tried before, if they must be: see ``trials``

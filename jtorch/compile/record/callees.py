@@ -16,9 +16,7 @@ from __future__ import annotations
 import gc
 import types
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,6 +26,7 @@ from jtorch.compile.observe.guards import PLAIN, by_value, test_of
 from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.reach import reached
 from jtorch.compile.observe.scalar import Scalar
+from jtorch.compile.record.answers import LOGGED, Answer
 from jtorch.compile.record.handed import Handed, Kept, Known, is_kept, with_arguments
 from jtorch.compile.record.inputs import LARGEST
 from jtorch.compile.record.items import Item
@@ -46,27 +45,6 @@ DRAWS = (
     "Give one of them a generator of its own, or draw outside.",
 )
 _TOKEN = np.zeros((), np.int64)  # an output that only says that the call was made
-_logged: ContextVar[list[list[np.ndarray]] | None] = ContextVar("jtorch_logged", default=None)
-READINGS: ContextVar[list[Any] | None] = ContextVar("jtorch_readings", default=None)  # of clocks, likewise
-
-
-@contextmanager
-def one_recording() -> Iterator[None]:
-    """What disabled callees give while recording inside is what the replay after it takes."""
-    before = _logged.get(), READINGS.get()
-    try:
-        hand_over([], [])
-        yield
-    finally:
-        _logged.set(before[0])
-        READINGS.set(before[1])
-
-
-def hand_over(log: list[Any], readings: list[Any]) -> None:
-    """A recording is done: what its callees gave is what they give in the replay after it. Clocks then say
-    what they said as the callees ran."""
-    _logged.set([first for first, _ in log] or None)
-    READINGS.set([*readings] if log else None)
 
 
 class Callee:
@@ -229,7 +207,7 @@ class Callee:
 
     def body(self, xp: Any, *inputs: np.ndarray, **statics: Any) -> Any:
         """What a replay runs: the callee, or what it gave while this call was recorded."""
-        log = _logged.get()
+        log = LOGGED.get()
         if log:
             found = log.pop(0)
         else:
@@ -394,7 +372,7 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     values = tracer.branches.values_of(atoms)
     place = len(tracer.callees)
     if place < len(tracer.log):  # recorded before, for these very arguments
-        callee.first, callee.result = tracer.log[place]
+        _, callee.first, callee.result = tracer.log[place]
     else:
         # not watched: what it reads and changes is its own affair
         tracer.called_out.append(name)
@@ -405,7 +383,7 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
         except Exception as error:
             tracer.raised.append((callee, error))
             raise
-        tracer.log.append((callee.first, callee.result))
+        tracer.log.append(Answer(function, callee.first, callee.result))
     after = [*tracer.branches.checks]  # branches and calls before this one come first at each replay
     op = _op_of(callee)
     key = tuple(map(by_value, fixed))

@@ -25,6 +25,7 @@ from jtorch.compile.observe.scalar import Digits
 from jtorch.compile.observe.stand_ins import check_error
 from jtorch.compile.observe.texts import ErrorText, check_kept
 from jtorch.compile.record import caches, callees
+from jtorch.compile.record.answers import Answer, hand_over
 from jtorch.compile.record.arguments import Arguments
 from jtorch.compile.record.arrays import LentNumber
 from jtorch.compile.record.attempts import Known, with_replaced
@@ -185,7 +186,7 @@ def capture(
             error.final, error.read = bool(known.called_out), found.read
             raise error from found.__cause__
         except CompileError as error:
-            error.final = error.final or bool(known.called_out)
+            error.final = error.final or bool(known.called_out and not error.answers)
             raise
         outside = [e.array for e in captured(made.inputs)]
         outside += _of_flags(made)
@@ -216,7 +217,7 @@ def _attempted(
             made = _capture(function, leaves, structure, context, observer, known)
             why = _why_not(made, known)
             if not why:
-                callees.hand_over(known.log, known.readings)
+                hand_over(known.log, known.readings)
                 return made, observer
             made = None
             reason = _with_numbers(known, why)
@@ -242,11 +243,21 @@ def _attempted(
                 is_as_it_was = put_back(read)
                 if refused is not None:
                     refused.read, refused.final = read, not is_as_it_was
+                    if is_as_it_was and refused.in_program:
+                        refused.answers = _answers(known, observer)
         known.learn(reason, leaves)
     raise CompileError(
         f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "
         "makes them. Make them outside, or call their class in the function itself."
     )
+
+
+def _answers(known: Known, observer: Observer) -> list[Answer]:
+    """What disabled functions gave in a recording that the program ended, and that was taken back, if the
+    call can go on from there in eager mode: each has returned, and nothing was drawn, which would be drawn
+    again from where it was before they drew, too."""
+    drew = bool(observer.drawn.draws)
+    return [] if drew or len(known.called_out) > len(known.log) else list(known.log)
 
 
 def _why_not(made: Capture, known: Known) -> str:
@@ -513,7 +524,10 @@ def _called(
     """(what the function returned, what it raised)"""
     try:
         return function(*args, **kwargs), None
-    except (CompileError, MemoryError):  # of these nobody can tell what was done
+    except CompileError as error:
+        error.in_program = True
+        raise
+    except MemoryError:  # of which nobody can tell what was done
         raise
     except Exception as error:
         check_error(observer, error)

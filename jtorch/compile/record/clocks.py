@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.record.callees import READINGS
+from jtorch.compile.record.answers import READINGS
 from jtorch.compile.record.items import Item
 from jtorch.core.op import Kind, Op
 

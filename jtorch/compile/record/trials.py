@@ -22,7 +22,7 @@ from jtorch.core.generator import default_generator
 from jtorch.eager.tensor import Tensor
 
 _RAN = "a function that is disabled for compiling has run by then"
-CURRENT: ContextVar[Trial | None] = ContextVar("jtorch_trial", default=None)
+CURRENT: ContextVar[Trial | Resumed | None] = ContextVar("jtorch_trial", default=None)
 
 
 class Unseen(Restart):
@@ -48,9 +48,15 @@ class Seen:
     def refuse(self, error: CompileError) -> None:
         """A call has ended by this error after one of them had run, so it could not begin again in eager
         mode: later ones do, before any runs."""
-        if self._problems and not any(self._problems.values()):
-            self._problems = dict.fromkeys(self._problems, str(error))
+        if self.avoid(str(error)):
             error.args = (f"{error} As {_RAN}, the call ends here: later ones run eagerly.",)
+
+    def avoid(self, problem: str) -> bool:
+        """Later calls run eagerly, before any of them runs; whether that is new."""
+        is_new = bool(self._problems) and not any(self._problems.values())
+        if is_new:
+            self._problems = dict.fromkeys(self._problems, problem)
+        return is_new
 
     def note(self, function: Any, problem: str = "") -> None:
         """It was seen at work."""
@@ -120,6 +126,31 @@ class Trial:
         except CompileError as problem:
             self._seen.note(function, str(problem))
         return returned[0]
+
+
+class Resumed:
+    """An eager call in the place of a recording that the program ended: disabled functions that have run
+    there, and cannot again, give what they gave."""
+
+    def __init__(self, error: CompileError) -> None:
+        self._error, self._left = error, list(error.answers)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        token = CURRENT.set(self)
+        try:
+            yield
+        finally:
+            CURRENT.reset(token)
+
+    def run(self, function: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """``function(*args, **kwargs)``, or what it gave."""
+        if not self._left:
+            return function(*args, **kwargs)
+        answer = self._left.pop(0)
+        if _code_of(answer.function) != _code_of(function):  # rounding has decided which way it goes
+            raise self._error
+        return answer.again()
 
 
 def _has_the_same(now: dict[str, Any], before: dict[str, Any]) -> bool:

@@ -82,6 +82,85 @@ def test_one_that_a_plan_can_have_is_in_the_plan_from_the_second_call_on(monkeyp
     assert sum(map(len, step.plans.values())) == 1
 
 
+def branching(callee, x):
+    count, ready = callee(x), callee(x * 2)
+    if count > 3 and ready:
+        return x * count
+    return x - ready
+
+
+def taking_elements(callee, x):
+    noted = callee(x)
+    return x * noted["n"] + noted["v"] + len(np.sort((x * 2).numpy())) + (noted["none"] is None)
+
+
+def calling_three(callee, x):
+    first = callee(x)
+    second = callee(x) if first > 2 else 0
+    return x * first + second * callee(x)
+
+
+@pytest.mark.parametrize(
+    ("does", "program"),
+    [
+        (lambda n, v: n, branching),
+        (lambda n, v: {"n": n, "v": v * 1, "none": None}, taking_elements),
+        (lambda n, v: float(n), calling_three),
+        (lambda n, v: n % 2 == 0, calling_three),
+    ],
+    ids=["branches", "elements", "one called or not", "bools"],
+)
+def test_the_call_goes_on_from_what_they_gave_where_it_cannot_be_recorded(does, program, monkeypatch):
+    monkeypatch.delenv("JTORCH_FULLGRAPH", raising=False)
+
+    def run(wrap):
+        calls, found = [], []
+
+        @disable
+        def callee(v):
+            calls.append(v.sum().item())
+            return does(len(calls), v)
+
+        step = wrap(lambda x: program(callee, x))
+        for n in (1, 2, 3, 1, 5):
+            found.append((plain(step(jtorch.ones(2) * n)), list(calls)))
+        found.append((plain(step(jtorch.ones(1, 2))), list(calls)))
+        return found
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(jtorch.compile) == run(lambda f: f)
+
+
+def test_what_python_draws_around_them_is_drawn_once(monkeypatch):
+    monkeypatch.delenv("JTORCH_FULLGRAPH", raising=False)
+
+    def run(wrap, program):
+        calls, found = [], []
+        random.seed(5)
+
+        @disable
+        def callee(v):
+            calls.append(random.random())
+            return len(calls)
+
+        step = wrap(lambda x: program(callee, x))
+        for _ in range(4):
+            found.append((step(jtorch.ones(2)).tolist(), list(calls)))
+        return found
+
+    def before(callee, x):
+        return x * random.random() if callee(x * random.random()) > 0 else x
+
+    def after(callee, x):
+        return x * random.random() if callee(x) > 0 else x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for program in (before, after):
+            assert run(jtorch.compile, program) == run(lambda f: f, program)
+
+
 def test_an_exception_is_that_of_the_function(monkeypatch):
     monkeypatch.delenv("JTORCH_FULLGRAPH", raising=False)
     calls = []
