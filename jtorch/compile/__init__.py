@@ -27,4 +27,11 @@ def kernels_of_formulas() -> Any:
     return bodies.call_of if bodies.is_offered() else None
 
 
+def device_memory() -> Any:
+    """What knows the device that tensors may lie on; nobody has looked for it yet."""
+    from jtorch.compile.run import device_memory
+
+    return device_memory
+
+
 sys.modules[__name__].__class__ = _CallableModule

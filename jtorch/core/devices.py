@@ -1,4 +1,5 @@
-"""Devices. This build computes on the CPU; asking for another device is an error, never a silent CPU.
+"""Devices: the CPU, and a CUDA device where there is a driver. Asking for what is not there is an error,
+never a silent CPU. Nobody looks for a driver before a CUDA device is asked for.
 
 Source: https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device
 """
@@ -7,9 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
-from jtorch.core import config
+from jtorch.core import config, higher
 
 _TYPES = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla",
@@ -38,7 +40,10 @@ class device:  # noqa: N801 - the name users of PyTorch know
             self.type, self.index = type.type, type.index
             return
         if isinstance(type, int):
-            raise DeviceError("Cannot access accelerator device when none is available.")
+            if not cuda_is_available():
+                raise DeviceError("Cannot access accelerator device when none is available.")
+            self.type, self.index = "cuda", type
+            return
         if not isinstance(type, str):
             raise TypeError(f"device(): argument 'type' must be str, not {type.__class__.__name__}")
         kind, colon, number = type.partition(":")
@@ -72,10 +77,11 @@ class device:  # noqa: N801 - the name users of PyTorch know
         return device, (str(self),)
 
     def __enter__(self) -> device:
-        return check(self)
+        _entered.set((*_entered.get(), check(self)))
+        return self
 
     def __exit__(self, *exception: object) -> None:
-        pass
+        _entered.set(_entered.get()[:-1])
 
     def __call__(self, function: Callable) -> Callable:
         """``@device(...)``: the function runs with this device as the default."""
@@ -91,6 +97,10 @@ class device:  # noqa: N801 - the name users of PyTorch know
 CPU = device("cpu")
 
 
+_entered: ContextVar[tuple[device, ...]] = ContextVar("jtorch_device", default=())
+_default = CPU
+
+
 def check(spec: str | device | int | None) -> device:
     """The device a ``device=`` argument asks for; CPU for None. Raises DeviceError for others."""
     return CPU if spec is None or spec is CPU else _present(device(spec))
@@ -99,6 +109,13 @@ def check(spec: str | device | int | None) -> device:
 def _present(wanted: device) -> device:
     if wanted.type == "cpu":
         return wanted
+    if wanted.type == "cuda" and cuda_is_available():
+        if wanted.index:
+            raise RuntimeError(
+                f"CUDA error: invalid device ordinal: {wanted} was asked for, and jtorch uses one device, "
+                "cuda:0"
+            )
+        return device("cuda", 0)
     if wanted.type in ("cuda", "xpu"):
         raise DeviceError(f"Torch not compiled with {wanted.type.upper()} enabled")
     if wanted.type == "meta":
@@ -106,14 +123,26 @@ def _present(wanted: device) -> device:
     raise DeviceError(f"PyTorch is not linked with support for {wanted.type} devices")
 
 
+def cuda_is_available() -> bool:
+    """Whether there is a CUDA device that computes; the first to ask looks for its driver."""
+    return higher.device is not None and bool(higher.device().is_available())
+
+
 def get_default_device() -> device:
-    """Where factories make tensors: the CPU."""
-    return CPU
+    """Where factories make tensors."""
+    entered = _entered.get()
+    return entered[-1] if entered else _default
+
+
+def chosen(spec: str | device | int | None) -> device:
+    """The device that a factory's ``device=`` asks for; the default one for None."""
+    return get_default_device() if spec is None else check(spec)
 
 
 def set_default_device(device: str | device | int | None) -> None:
-    """Make tensors on ``device`` from now on. Raises for any but the CPU: this build has no other."""
-    check(device)
+    """Make tensors on ``device`` from now on. Raises DeviceError for one that is not there."""
+    global _default
+    _default = check(device)
 
 
 set_default_device(str(config.get("DEVICE")))

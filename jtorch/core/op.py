@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jtorch.core.errors import CompileError, user_source
 from jtorch.core.failure import Failure
 
 # How a reduction combines two values: what kernels know to write.
@@ -318,6 +319,17 @@ class Evaluator:
     def backward(self, node: Any, xp: Any, g: Any) -> Any:
         """The gradients of a node of the tape, on raw values."""
         return node.backward(xp, g)
+
+    def move(self, value: Any, device: Any) -> Any:
+        """A copy of ``value`` in the memory of another device, or of the host."""
+        raise CompileError(
+            f"{user_source()}: a tensor is moved to {device} in a compiled function, which computes where "
+            "its arguments are: move it outside."
+        )
+
+    def namespace(self, value: Any) -> Any:
+        """``xp`` for gradients beside ``value``: where that lies."""
+        return self.xp
 
     def as_value(self, value: Any) -> Any:
         """A NumPy scalar, an array or a traced value as what a Tensor stores."""

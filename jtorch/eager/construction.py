@@ -28,7 +28,8 @@ def constructed(args: tuple, dtype: dt.dtype | None, device: Any = None) -> Tens
 
     Sizes give zeros, where PyTorch leaves memory as it is. Raises TypeError for what is neither.
     """
-    devices.check(device)
+    if device is not None and (place := devices.check(device)) is not devices.CPU:
+        return constructed(args, dtype).to(place)
     if len(args) == 1 and _is_data(args[0]):
         return _of_data(args[0], dtype)
     if len(args) == 1 and isinstance(args[0], Tensor):
@@ -90,21 +91,27 @@ def new_tensor(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """``tensor(data)`` of this tensor's dtype unless told otherwise."""
-    return creation.tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+    options = _here(self, {"device": device, "requires_grad": requires_grad})
+    return creation.tensor(data, dtype=dtype or self.dtype, **options)
 
 
 def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Tensor:
     """``full(size, fill_value)`` of this tensor's dtype unless told otherwise."""
-    return creation.full(size, fill_value, dtype=dtype or self.dtype, **options)
+    return creation.full(size, fill_value, dtype=dtype or self.dtype, **_here(self, options))
 
 
 def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: Any = None, **options: Any) -> Tensor:
-    return creation.empty_strided(size, stride, dtype=dtype or self.dtype, **options)
+    return creation.empty_strided(size, stride, dtype=dtype or self.dtype, **_here(self, options))
+
+
+def _here(tensor: Tensor, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a factory, which makes its tensor where ``tensor`` is unless told otherwise."""
+    return options if options.get("device") is not None else options | {"device": tensor.device}
 
 
 def _new_of(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def method(self: Tensor, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
-        return make(*size, dtype=dtype or self.dtype, **options)
+        return make(*size, dtype=dtype or self.dtype, **_here(self, options))
 
     method.__name__ = method.__qualname__ = f"new_{make.__name__}"
     method.__doc__ = f"``{make.__name__}(*size)`` of this tensor's dtype unless told otherwise."

@@ -46,12 +46,13 @@ def tensor(
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.tensor.html
     """
-    devices.check(device)
     if pin_memory:
         check_layout(None, pin_memory, "tensor")
     if isinstance(data, Tensor):
-        return data.detach().to(dtype=dtype, copy=True).requires_grad_(requires_grad)
-    return tensor_of(data, dtype).requires_grad_(requires_grad)
+        place = data.device if device is None else devices.check(device)
+        return data.detach().to(place, dtype=dtype, copy=True).requires_grad_(requires_grad)
+    made, place = tensor_of(data, dtype), devices.chosen(device)
+    return (made if place is devices.CPU else made.to(place)).requires_grad_(requires_grad)
 
 
 def scalar_tensor(
@@ -68,8 +69,10 @@ def scalar_tensor(
 # -- filled ------------------------------------------------------------------------------------------------
 
 
-def _full(shape: tuple[int, ...], value: Any, dtype: Any) -> Tensor:
-    xp = op_module.CONTEXT.get().xp
+def _full(shape: tuple[int, ...], value: Any, dtype: Any, beside: Tensor | None = None) -> Tensor:
+    """``beside``: the tensor where whose elements these lie."""
+    context = op_module.CONTEXT.get()
+    xp = context.xp if beside is None else context.evaluator.namespace(beside._data)
     return wrap(xp.full(value, shape=shape, dtype=dt.to_numpy(dtype or get_default_dtype())))
 
 
@@ -108,26 +111,26 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
 @factory
 def zeros_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
     formats.check(memory_format, "zeros_like()")
-    return _full(tuple(input.shape), 0, dtype or input.dtype)
+    return _full(tuple(input.shape), 0, dtype or input.dtype, input)
 
 
 @factory
 def ones_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
     formats.check(memory_format, "ones_like()")
-    return _full(tuple(input.shape), 1, dtype or input.dtype)
+    return _full(tuple(input.shape), 1, dtype or input.dtype, input)
 
 
 @factory
 def empty_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
     """Like ``zeros_like``: memory of unknown content would make two modes differ."""
     formats.check(memory_format, "empty_like()")
-    return _full(tuple(input.shape), 0, dtype or input.dtype)
+    return _full(tuple(input.shape), 0, dtype or input.dtype, input)
 
 
 @factory
 def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
     formats.check(memory_format, "full_like()")
-    return full(tuple(input.shape), fill_value, dtype=dtype or input.dtype)
+    return full(tuple(input.shape), fill_value, dtype=dtype or input.dtype, device=input.device)
 
 
 @factory

@@ -83,7 +83,7 @@ def rand_like(
     input: Tensor, *, generator: Any = None, dtype: Any = None, memory_format: Any = None
 ) -> Tensor:
     formats.check(memory_format, "rand_like()")
-    return rand(tuple(input.shape), generator=generator, dtype=dtype or input.dtype)
+    return rand(tuple(input.shape), generator=generator, dtype=dtype or input.dtype, device=input.device)
 
 
 @factory
@@ -91,7 +91,7 @@ def randn_like(
     input: Tensor, *, generator: Any = None, dtype: Any = None, memory_format: Any = None
 ) -> Tensor:
     formats.check(memory_format, "randn_like()")
-    return randn(tuple(input.shape), generator=generator, dtype=dtype or input.dtype)
+    return randn(tuple(input.shape), generator=generator, dtype=dtype or input.dtype, device=input.device)
 
 
 @factory
@@ -121,7 +121,7 @@ def randint_like(
     low, high = _low_high(bounds, **named)
     target = dt.to_numpy(dtype or input.dtype)
     assert target is not None
-    return integers(low, high, tuple(input.shape), generator, target)
+    return integers(low, high, tuple(input.shape), generator, target).to(input.device)
 
 
 def _low_high(bounds: tuple, low: Any = None, high: Any = None) -> tuple[int, int]:
@@ -215,6 +215,7 @@ def bernoulli(
             f"\"bernoulli_tensor_cpu_p_\" not implemented for '{long_name(input._data.dtype)}'"
         )
     made = successes(tuple(input.shape), input if p is None else p, generator, input._data.dtype)
+    made = made.to(input.device)
     return made if out is None else into(out, made, "bernoulli")
 
 
@@ -225,7 +226,8 @@ def successes(shape: tuple[int, ...], p: Any, generator: Any, target: np.dtype) 
         p = APPLY["checked"](APPLY["cast"](p.detach(), dtype=exact), test="probability")
     elif not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-    below = APPLY["lt"](draw("uniform", shape, generator, exact), p)
+    drawn = draw("uniform", shape, generator, exact)
+    below = APPLY["lt"](drawn.to(p.device) if isinstance(p, Tensor) else drawn, p)
     return APPLY["cast"](below, dtype=target)
 
 

@@ -205,7 +205,7 @@ class Run:
                 raise RuntimeError(NON_SCALAR)
             if data.dtype.kind == "c":
                 raise RuntimeError(NOT_REAL.format(dtype=tensor.dtype.name))
-            one = self.context.xp.full(1.0, shape=tuple(data.shape), dtype=data.dtype)
+            one = self.context.evaluator.namespace(data).full(1.0, shape=tuple(data.shape), dtype=data.dtype)
             return wrap(one) if self.create_graph else one
         if not isinstance(gradient, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
@@ -216,7 +216,7 @@ class Run:
             )
         self.given.add(id(gradient._data))
         g = gradient if self.create_graph else self.context.evaluator.lift(gradient._data)
-        return g if gradient._data.dtype is data.dtype else self.xp.cast(g, dtype=data.dtype)
+        return g if gradient._data.dtype is data.dtype else self._xp_beside(g).cast(g, dtype=data.dtype)
 
     def _add_output(self, slot: list, index: int, part: Any) -> None:
         """The same for a node of several outputs, whose gradient is a list."""
@@ -230,22 +230,29 @@ class Run:
     def _fit(self, g: Any, shape: Any, dtype: np.dtype) -> Any:
         """Undo broadcasting and promotion: the gradient gets its tensor's own shape and dtype."""
         if g.shape != shape:
-            g = unbroadcast(self.xp, g, tuple(shape))
+            g = unbroadcast(self._xp_beside(g), g, tuple(shape))
         found = g._data.dtype if self.create_graph else g.dtype
-        return g if found is dtype else self.xp.cast(g, dtype=dtype)
+        return g if found is dtype else self._xp_beside(g).cast(g, dtype=dtype)
+
+    def _xp_beside(self, g: Any) -> Any:
+        """``xp`` where ``g`` lies."""
+        return self.xp if self.create_graph else self.context.evaluator.namespace(g)
 
     def _materialize(self, node: Node, parts: list[Any]) -> list[Any]:
         """Zeros for the outputs that no gradient reached, unless hidden or not wanted."""
         if not node.materializes:
             return parts
         shown = len(parts) - node.hidden
+        known = next((g for g in parts if g is not None), None)
         return [
-            self.zeros(shape, dtype) if g is None and k < shown and dtype.kind in "fcV" else g
+            self.zeros(shape, dtype, known) if g is None and k < shown and dtype.kind in "fcV" else g
             for k, (g, (shape, dtype)) in enumerate(zip(parts, node.metadata, strict=True))
         ]
 
-    def zeros(self, shape: Any, dtype: np.dtype) -> Any:
-        z = self.context.xp.full(0.0, shape=tuple(shape), dtype=dtype)
+    def zeros(self, shape: Any, dtype: np.dtype, beside: Any = None) -> Any:
+        """Zeros where ``beside`` lies."""
+        value = beside._data if isinstance(beside, Tensor) else beside
+        z = self.context.evaluator.namespace(value).full(0.0, shape=tuple(shape), dtype=dtype)
         return wrap(z) if self.create_graph else z
 
     def as_tensor(self, g: Any) -> Tensor:

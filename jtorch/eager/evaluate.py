@@ -7,24 +7,48 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.device_array import DeviceArray
 from jtorch.core.lazy_grad import LazyGrad
 from jtorch.core.op import TABLE, Context, Evaluator, Kind, Op, set_default_context
 from jtorch.core.strides import takes_sums
 from jtorch.eager import formulas
+from jtorch.eager.on_device import Computing, current, dispatching, lies_on_device
 from jtorch.ops import xp
 
 
 class Eager(Evaluator):
     def __init__(self) -> None:
         self.xp = xp
-        self.table = [formulas.body(op, _implementation(op)) for op in TABLE]
+        self.on_host = [formulas.body(op, _implementation(op)) for op in TABLE]
+        """For values that are known to lie there, which asks nothing of them."""
+        self.on_device = Computing(self.on_host)
+        pairs = zip(TABLE, self.on_host, strict=True)
+        self.table = [dispatching(op, at_once, self.on_device) for op, at_once in pairs]
 
-    def as_value(self, value: Any) -> np.ndarray:
-        return np.asarray(value)
+    def as_value(self, value: Any) -> Any:
+        return value if value.__class__ is DeviceArray else np.asarray(value)
+
+    def move(self, value: Any, device: Any) -> Any:
+        if value.__class__ is DeviceArray:
+            value = value.concrete("a copy to the host")
+        return value if device.type == "cpu" else current().uploaded(value)
+
+    def namespace(self, value: Any) -> Any:
+        return self.on_device.xp if value.__class__ is DeviceArray else self.xp
+
+    def backward(self, node: Any, xp: Any, g: Any) -> Any:
+        return self.on_device.gradient(node, g) if lies_on_device(g) else node.backward(xp, g)
+
+    def knows(self, value: Any) -> bool:
+        return value.__class__ is DeviceArray
 
     def write(self, tensor: Any, value: Any) -> None:
         try:
             tensor._data[...] = value
+        except TypeError:
+            if value.__class__ is not DeviceArray:
+                raise
+            tensor._data[...] = value.concrete("a copy to the host")
         except ValueError:
             from jtorch.eager.overlap import writeable
 
@@ -33,16 +57,20 @@ class Eager(Evaluator):
                 raise
             own[...] = value
 
-    def concrete(self, value: np.ndarray, wanted_by: str) -> np.ndarray:
-        return value
+    def concrete(self, value: Any, wanted_by: str) -> np.ndarray:
+        return value.concrete(wanted_by) if value.__class__ is DeviceArray else value
 
     def own(self, value: np.ndarray, given: set[int]) -> np.ndarray:
         if value.base is None and id(value) not in given:
             given.add(id(value))
             return value
+        if value.__class__ is DeviceArray:
+            return value.block.memory.copied(value)
         return np.array(value, order="C")
 
     def window(self, value: np.ndarray) -> tuple[Any, int]:
+        if value.__class__ is DeviceArray:
+            return value.block, value.address
         return None, value.__array_interface__["data"][0]
 
     def scalar(self, container: Any, key: Any) -> Any:
@@ -65,7 +93,10 @@ class Eager(Evaluator):
         data = before._data
         if g.dtype is not data.dtype or not takes_sums(data):
             return None
-        np.add(data, g, data)
+        if data.__class__ is DeviceArray:
+            data[...] = data + g
+        else:
+            np.add(data, g, data)
         before._cell[0] += 1
         return before
 

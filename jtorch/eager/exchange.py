@@ -147,13 +147,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.as_tensor.html
     """
-    devices.check(device)
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)
-    if isinstance(data, np.ndarray) or is_recorded(data):
-        shared = from_numpy(data)
-        return shared if dtype is None else shared.to(dtype)
-    return tensor_of(data, dtype)
+        return data if dtype is None and device is None else data.to(device, dtype=dtype)
+    made = from_numpy(data) if isinstance(data, np.ndarray) or is_recorded(data) else tensor_of(data, dtype)
+    place = devices.chosen(device)
+    return made if dtype is None and place is devices.CPU else made.to(place, dtype=dtype)
 
 
 def asarray(
@@ -170,7 +168,7 @@ def asarray(
     or nested numbers. Without ``requires_grad`` a tensor keeps its own. Raises ValueError where
     ``copy=False`` can't be had. Source: https://docs.pytorch.org/docs/stable/generated/torch.asarray.html
     """
-    devices.check(device)
+    place = None if device is None else devices.check(device)
     found = _shared(obj, dtype, copy)
     if found is None:
         if copy is False:
@@ -178,6 +176,8 @@ def asarray(
         found = tensor_of(obj, dtype)
     else:
         found = _as_asked(found, dtype, copy)
+    if place is not None and place != found.device:
+        found = found.to(place)
     if requires_grad is None or found.requires_grad == requires_grad:
         return found
     return found.detach().requires_grad_(requires_grad)

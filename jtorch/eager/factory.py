@@ -44,8 +44,7 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
         requires_grad: bool = False,
         **named: Any,
     ) -> Tensor:
-        if device is not None:
-            devices.check(device)
+        place = devices.chosen(device)
         if layout is not None or pin_memory:
             check_layout(layout, pin_memory, name)
         if out is not None:
@@ -56,6 +55,8 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
             result = into(out, result, name)
         else:
             result = core(*args, dtype=dtype, **named)
+            if place is not devices.CPU and (device is not None or not name.endswith("_like")):
+                result = result.to(place)
         return result.requires_grad_() if requires_grad else result
 
     return made

@@ -32,6 +32,7 @@ from jtorch.eager.rebase import (
 )
 from jtorch.eager.tensor import Tensor, wrap
 
+_CLONE = op_module.BY_NAME["clone"]
 _CATEGORIES = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 
 
@@ -76,8 +77,7 @@ def _method(function: Callable, name: str, saves_input: bool) -> Callable:
 
 def before_write(tensor: Tensor) -> Tensor:
     """The same value in memory of its own and at the same place on the tape, for the gradient to keep."""
-    xp = op_module.CONTEXT.get().xp
-    return wrap(xp.clone(tensor._data), edge_of(tensor))
+    return wrap(op_module.bind(_CLONE, tensor._data), edge_of(tensor))
 
 
 def overwrite(tensor: Tensor, result: Tensor) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from numpy import add as add_in_place  # with the third argument as its output
 from numpy import ndarray
 
+from jtorch.core.device_array import DeviceArray
 from jtorch.eager.node import GRADIENTS, Node
 
 LEFT, GRAD, TARGET, META, OWNED, LEAF = range(6)  # the places of a slot
@@ -49,12 +50,13 @@ def count_edges(slots: dict[Any, list], stack: list) -> None:
 
 def propagate(ready: list, slots: dict[Any, list], xp: Any, keep: bool, take: Callable) -> list | None:
     """Visit slots until none is ready (None), or one is unusual, which is given back: a leaf, a node with
-    hooks or of several outputs, one that no gradient reached, or one whose gradient is not an op's.
+    hooks or of several outputs, one that no gradient reached, one whose gradient is not an op's, or lies on a
+    device.
     """
     while ready:
         slot = ready.pop()
         g = slot[GRAD]
-        if slot[LEAF] or g is None or g.__class__ is list:
+        if slot[LEAF] or g is None or g.__class__ is list or g.__class__ is DeviceArray:
             return slot
         node: Node = slot[TARGET]
         if node.extras is not None:

@@ -7,10 +7,12 @@ from typing import Any
 
 from jtorch.core import dtypes as dt
 from jtorch.core import memory_formats as formats
+from jtorch.core import op as op_module
 from jtorch.core.devices import check, device
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.node import Node
+from jtorch.eager.tensor import Tensor, wrap
 
 _FORMS = {
     "device": ("device", "dtype", "non_blocking", "copy"),
@@ -29,18 +31,47 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     for a device this build lacks, TypeError for other arguments.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html
     """
-    asked = _arguments(args, kwargs)
+    asked, before = _arguments(args, kwargs), self.device
     in_order = formats.check(asked.get("memory_format"), "to()")
     other = asked.get("other")
     wanted = asked.get("dtype") if other is None else other.dtype
-    check(asked.get("device"))
+    place = asked.get("device")
+    if place is None and other is not None:
+        place = other.device
+    if place is not None and (place := check(place)) != self.device:
+        self = moved(self, place)
     target = dt.to_numpy(wanted)
     if target is not None and target is not self._data.dtype:
         out = APPLY["cast"](self, dtype=target)
         return out if not in_order or out.is_contiguous() else out.contiguous()
     if in_order and not self.is_contiguous():
         return self.contiguous()
-    return self.clone() if asked.get("copy") else self
+    return self.clone() if asked.get("copy") and self.device == before else self
+
+
+def moved(tensor: Tensor, place: device) -> Tensor:
+    """``tensor`` on another device, with a gradient that comes back to where it was."""
+    context = op_module.CONTEXT.get()
+    out = wrap(context.evaluator.move(tensor._data, place))
+    if context.grad and tensor._requires_grad:
+        edge, data = (tensor._node or tensor, tensor._index), tensor._data
+        node = ToCopyBackward0((edge,), (tensor.device,), (), (data.shape, data.dtype))
+        out._node, out._requires_grad = node, True
+    return out
+
+
+class ToCopyBackward0(Node):
+    """A copy on another device; it keeps where the gradient goes."""
+
+    __slots__ = ()
+    frees = False
+
+    @staticmethod
+    def vjp(xp: Any, g: Any, place: device) -> Any:
+        return op_module.CONTEXT.get().evaluator.move(g, place)
+
+    def backward_on_tensors(self, xp: Any, g: Any) -> Any:
+        return moved(g, *self.check_saved())
 
 
 def _arguments(args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -85,14 +116,14 @@ def _told(args: tuple, kwargs: dict[str, Any]) -> str:
 
 
 def cpu(self: Tensor, memory_format: Any = formats.preserve_format) -> Tensor:
-    """This tensor: it is on the CPU already."""
-    return self.to(memory_format=memory_format)
+    """A copy on the host; this tensor where it is there already."""
+    return self.to("cpu", memory_format=memory_format)
 
 
 def cuda(
     self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = formats.preserve_format
 ) -> Tensor:  # fmt: skip
-    """A copy on a GPU. Raises RuntimeError: this build has none."""
+    """A copy on a CUDA device; this tensor where it is there already. Raises DeviceError without one."""
     return self.to("cuda" if device is None else device, memory_format=memory_format)
 
 
@@ -128,8 +159,8 @@ def _type_name(dtype: dt.dtype) -> str:
 
 
 def get_device(self: Tensor) -> int:
-    """The number of the GPU that holds this tensor: -1, none does."""
-    return -1
+    """The number of the GPU that holds this tensor; -1 where none does."""
+    return self.device.index or 0 if self.is_cuda else -1
 
 
 FUNCTIONS: dict[str, Callable] = {}

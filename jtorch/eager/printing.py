@@ -223,6 +223,9 @@ def tensor_text(tensor: Any, graph: str | None = None) -> str:
     if not has_elements(tensor):
         return f"{prefix}..., shape={tuple(data.shape)}, dtype={tensor.dtype})"
     suffixes = []
+    if tensor.is_cuda:
+        data = data.concrete("its text")
+        suffixes.append(f"device='{tensor.device}'")
     default = dt.get_default_dtype()
     if data.size == 0:
         body = "[]"

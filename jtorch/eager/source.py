@@ -68,11 +68,12 @@ def machine_source(op: Op) -> str:
     for n in names:
         lines.append(f"    {n}_is = isinstance({n}, Tensor)")
         lines.append(f"    {n}_value = {n}._data if {n}_is else {n}")
+        lines += [f"    if {n}_value.__class__ is DeviceArray:", "        return None"]
     if op.dtype not in CASTING and not op.like_first:
         lines += [f"    if not {names[0]}_is:", "        return None"]
     lines += _cast_lines(op, usual=True)
     passed = ", ".join([*(f"{n}_value" for n in names), *(f"{s}={s}" for s in statics)])
-    lines.append(f"    out = context.table[INDEX]({passed})")
+    lines.append(f"    out = HOST_TABLE[INDEX]({passed})")
     lines += _wrap_lines(op, names)
     short = {n: f"a{k}" for k, n in enumerate(names)} | {s: f"s{k}" for k, s in enumerate(statics)}
     return _renamed("\n".join(lines) + "\n", short)

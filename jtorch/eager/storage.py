@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core.devices import CPU, device
+from jtorch.core import op as op_module
+from jtorch.core.devices import CPU, check, device
+from jtorch.core.op import BY_NAME
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 
 
@@ -74,12 +76,18 @@ class UntypedStorage:
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory this tensor is a window of. Tensors that share it have storages of one ``data_ptr()``."""
+    """The memory this tensor is a window of. Tensors that share it have storages of one ``data_ptr()``.
+
+    Raises NotImplementedError for one on a device."""
+    if self.is_cuda:
+        raise NotImplementedError(f"untyped_storage() of a tensor on {self.device}: take x.cpu() first")
     return UntypedStorage(_concrete(self, "untyped_storage()"))
 
 
 def storage_offset(self: Tensor) -> int:
     """Elements between the start of the storage and this tensor's first."""
+    if self.is_cuda:
+        return self._data.offset
     array = _concrete(self, "storage_offset()")
     low, _ = np.lib.array_utils.byte_bounds(_owner(array))
     return (array.__array_interface__["data"][0] - low) // array.itemsize if array.size else 0
@@ -87,6 +95,8 @@ def storage_offset(self: Tensor) -> int:
 
 def is_shared(self: Tensor) -> bool:
     """Whether this memory is what ``share_memory_`` makes, which other processes may see."""
+    if self.is_cuda:
+        return False
     return _in_shared_memory(_concrete(self, "is_shared()"))
 
 
@@ -99,6 +109,8 @@ def share_memory_(self: Tensor) -> Tensor:
     """
     from jtorch.eager import shared
 
+    if self.is_cuda:
+        raise NotImplementedError(f"share_memory_() of a tensor on {self.device}: take x.cpu() first")
     if is_shared(self):
         return self
     if self._data.size and _has_others(self):
@@ -134,18 +146,20 @@ def _alike(tensor: Tensor, array: np.ndarray) -> Tensor:
     return _rebuild(type(tensor), array, tensor._requires_grad)
 
 
-def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Tensor:
+def _rebuild(cls: type[Tensor], array: Any, requires_grad: bool, place: device | None = None) -> Tensor:
     tensor: Tensor = object.__new__(cls)
+    if place is not None:
+        array = op_module.CONTEXT.get().evaluator.move(array, check(place))
     known = np.dtype(array.dtype.type)
     # an unpickled dtype equals NumPy's own object and is another one, where ops compare by identity
-    tensor.hold(array if array.dtype is known else array.view(known))
+    tensor.hold(array if array.dtype is known or place is not None else array.view(known))
     tensor._requires_grad = requires_grad
     return tensor
 
 
 def _copy(self: Tensor) -> Tensor:
     """``copy.copy``: another tensor over the same memory, off the tape."""
-    copied = _alike(self, _concrete(self, "copy()"))
+    copied = _alike(self, self._data if self.is_cuda else _concrete(self, "copy()"))
     copied.__dict__.update(self.__dict__)
     return copied
 
@@ -161,12 +175,19 @@ def _deepcopy(self: Tensor, memo: dict) -> Tensor:
             "torch.nn.utils.weight_norm "
             "usage, see https://github.com/pytorch/pytorch/pull/103001"
         )
-    copied = _alike(self, _copied_window(_concrete(self, "deepcopy()"), memo))
+    copied = _alike(self, _copied(self, memo))
     memo[id(self)] = copied
     if self.grad is not None:
         copied.grad = _deepcopy(self.grad, memo)
     copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
     return copied
+
+
+def _copied(tensor: Tensor, memo: dict) -> Any:
+    """The elements of ``tensor`` in memory of their own; on a device not shared by copies of its views."""
+    if tensor.is_cuda:
+        return op_module.bind(BY_NAME["clone"], tensor._data)
+    return _copied_window(_concrete(tensor, "deepcopy()"), memo)
 
 
 def _copied_window(array: np.ndarray, memo: dict) -> np.ndarray:
@@ -189,7 +210,8 @@ def _copied_window(array: np.ndarray, memo: dict) -> np.ndarray:
 
 def _reduce(self: Tensor, protocol: Any) -> Any:
     """Pickles hold the elements and what users hung on the tensor, and no tape."""
-    made = (type(self), np.array(_concrete(self, "pickle")), self._requires_grad)
+    place = (self.device,) if self.is_cuda else ()
+    made = (type(self), np.array(_concrete(self, "pickle")), self._requires_grad, *place)
     return (_rebuild, made, self.__dict__) if self.__dict__ else (_rebuild, made)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from jtorch.core import dtypes as dt
 from jtorch.core import higher, watch
 from jtorch.core import op as op_module
+from jtorch.core.device_array import DeviceArray
 from jtorch.core.devices import CPU, device
 from jtorch.eager.begun import BEGUN, note
 from jtorch.eager.hooks import RetainGrad, checked
@@ -156,11 +157,14 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
 
     @property
     def device(self) -> device:
-        return CPU
+        """Where its elements lie."""
+        data = self._data
+        return data.device if data.__class__ is DeviceArray else CPU
 
     @property
     def is_cuda(self) -> bool:
-        return False
+        """Whether they lie on a CUDA device."""
+        return self._data.__class__ is DeviceArray
 
     def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
         """Steps in elements, per dim; without elements those of a row-by-row tensor."""
@@ -182,6 +186,8 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
 
     def data_ptr(self) -> int:
         """The address of the first element."""
+        if self._data.__class__ is DeviceArray:
+            return self._data.address
         return _concrete(self, "data_ptr()").__array_interface__["data"][0]
 
     @property
@@ -442,7 +448,7 @@ def _check_single(tensor: Tensor) -> None:
 
 def _concrete(tensor: Tensor, wanted_by: str) -> np.ndarray:
     data = tensor._data
-    if data.__class__ is np.ndarray:
+    if data.__class__ is np.ndarray or data.__class__ is DeviceArray:
         return op_module.CONTEXT.get().evaluator.concrete(data, wanted_by)
     return data.concrete(wanted_by)
 
@@ -564,7 +570,7 @@ def hold_memory_of(made: Tensor, tensor: Tensor, requires_grad: bool = False) ->
 
 def has_elements(tensor: Tensor) -> bool:
     """Whether there are numbers behind it: False for one that is only recorded."""
-    return isinstance(tensor._data, np.ndarray)
+    return isinstance(tensor._data, (np.ndarray, DeviceArray))
 
 
 def is_held_outside(tensor: Tensor) -> bool:

@@ -24,6 +24,7 @@ from jtorch.compile.record.shared_memory import FOREIGN, MemoryShared, common_wh
 from jtorch.compile.record.sym import Storage, Sym
 from jtorch.compile.record.tensor_indices import Pick
 from jtorch.compile.record.view_chains import by_strides, direct
+from jtorch.core.device_array import DeviceArray
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import Evaluator, Op
 from jtorch.core.sizes import integer, shape_of
@@ -109,6 +110,12 @@ class Memory(Evaluator):
             if found is None:
                 found = self._touch(value)
             return found.sym
+        if value.__class__ is DeviceArray:
+            raise CompileError(
+                f"{user_source()}: a tensor on {value.device} in a compiled function: what is compiled takes "
+                "tensors of the host so far. Call the function uncompiled, which computes on the device, or "
+                "give it x.cpu()."
+            )
         if isinstance(value, (tuple, list)):
             return tuple(map(self.lift, value))
         if type(value) is NumpyArray:

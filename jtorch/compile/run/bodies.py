@@ -27,6 +27,7 @@ from jtorch.compile.run.runner import Runner
 from jtorch.compile.run.targets import CPU, of_sizes
 from jtorch.compile.target import Binding
 from jtorch.compile.timings import Timings
+from jtorch.core.device_array import DeviceArray
 from jtorch.core.dim import symbol
 from jtorch.core.environment import LEAST as LEAST_SIZE
 from jtorch.core.environment import Environment, Exact
@@ -90,8 +91,8 @@ def call_of(
     """
     arrays: list[np.ndarray] = []
     try:
-        form = _form(values, arrays, [])
-        fixed = tuple([(name, _form(value)) for name, value in statics.items()])
+        form = form_of(values, arrays, [])
+        fixed = tuple([(name, form_of(value)) for name, value in statics.items()])
     except TypeError:  # an argument that no formula expects
         return None
     if not arrays or arrays[0].dtype not in _FIRST:
@@ -153,15 +154,15 @@ def _size(array: np.ndarray) -> int:
     return array.size
 
 
-def _form(value: Any, arrays: list | None = None, numbers: list | None = None) -> Any:
+def form_of(value: Any, arrays: list | None = None, numbers: list | None = None) -> Any:
     """What a plan is made for: ``value`` without what arrays and floats hold, which join the lists. Raises
     TypeError for what is no part of a formula."""
     kind = value.__class__
-    if kind is np.ndarray and arrays is not None:
+    if (kind is np.ndarray or kind is DeviceArray) and arrays is not None:
         arrays.append(value)
         return _Array(value.dtype, value.shape)
     if kind is tuple or kind is list:
-        return tuple([_form(v, arrays, numbers) for v in value])
+        return tuple([form_of(v, arrays, numbers) for v in value])
     if kind is float:
         if numbers is None:
             return _Constant(float, value.hex())
@@ -212,13 +213,13 @@ def _for_sizes(function: Callable, form: tuple, statics: tuple) -> Call | None:
 
 def _kernels(function: Callable, form: tuple, statics: tuple, sizes: Sequence[int]) -> _Kernels | None:
     try:
-        return _Recording(function, form, statics, sizes).kernels()
+        return Recording(function, form, statics, sizes).kernels()
     except (Exception, Exact) as why:  # NumPy computes it, or says what is wrong with it
         _log.info("NumPy computes %s of %s: %s", function.__qualname__, function.__module__, why)
         return None
 
 
-class _Recording:
+class Recording:
     """A function recorded for arguments of one form, whose symbols have these sizes now."""
 
     def __init__(self, function: Callable, form: tuple, statics: tuple, sizes: Sequence[int]) -> None:
@@ -231,6 +232,7 @@ class _Recording:
         self.numbers: list[ScalarInput] = []
         values = [self._traced(part) for part in form]
         found = function(self.tracer.xp, *values, **{name: self._traced(part) for name, part in statics})
+        self.in_order = True  # whether results are laid out row by row
         self.several = isinstance(found, tuple)
         parts = found if self.several else (found,)
         self.results = [None if part is None else self._atom(part) for part in parts]
@@ -258,14 +260,15 @@ class _Recording:
 
     def _atom(self, value: Any) -> Atom:
         sym = self.tracer.lift(value)
-        if not sym.in_order:
-            raise ValueError("a result is laid out in another order than row-major")
+        self.in_order &= sym.in_order
         return self.tracer.read(sym)
 
     def kernels(self) -> _Kernels | None:
         """What computes it; None where NumPy's routines do it as well, and where the formula looks at a
         number: it would be recorded again for each. So with sizes where any were asked for."""
-        if any(number.guards for number in self.numbers) or not self._is_formula():
+        if not self.in_order:
+            raise ValueError("a result is laid out in another order than row-major")
+        if any(number.guards for number in self.numbers) or not self.is_formula():
             return None
         if self.env is not None:
             for guard in self.env.guards.values():
@@ -276,7 +279,12 @@ class _Recording:
         runner = self._runner(binding)
         return _Kernels(self, runner, binding) if runner.is_atomic else None
 
-    def _is_formula(self) -> bool:
+    @property
+    def computes(self) -> bool:
+        """Whether it does more than move elements."""
+        return any(eqn.op.kind is not Kind.VIEW for eqn in self.tracer.eqns)
+
+    def is_formula(self) -> bool:
         eqns = self.tracer.eqns
         kinds = {eqn.op.kind for eqn in eqns}
         if any(
@@ -307,7 +315,7 @@ class _Kernels:
     """A plan that is one native call, for any sizes or for some. Its calls keep it, and with it the memory
     that they use."""
 
-    def __init__(self, recording: _Recording, runner: Any, binding: Binding) -> None:
+    def __init__(self, recording: Recording, runner: Any, binding: Binding) -> None:
         self.types = [(var.shape, var.dtype) for var in recording.computed]
         self.runner, self.moves, self.keep = runner, recording.env is not None, binding.keep
         self.make = _maker(recording, len(binding.numbers))
@@ -328,7 +336,7 @@ class _Kernels:
         return self.make(self, made.run, [tuple([numbers[k] for k in s]) for s in self.shapes])
 
 
-def _maker(recording: _Recording, n_numbers: int) -> Callable[[_Kernels, Callable, list[tuple]], Call]:
+def _maker(recording: Recording, n_numbers: int) -> Callable[[_Kernels, Callable, list[tuple]], Call]:
     """``make(kernels, run, shapes of the results)`` gives a ``Call``, which is written for its arguments: for
     a softmax
 

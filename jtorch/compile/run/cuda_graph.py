@@ -16,12 +16,10 @@ from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.plan import Place, Task, Where
 from jtorch.compile.run.cuda_edges import Edges, union
-from jtorch.compile.run.cuda_gather import gather
-from jtorch.compile.run.cuda_products import Calls, calls_of
+from jtorch.compile.run.cuda_products import Calls, calls_of, multiply
 from jtorch.compile.run.cuda_table import Table
 from jtorch.compile.run.cuda_texts import entry_of, load_texts, text_of
 from jtorch.core.errors import CompileError
-from jtorch.native.cuda.blas import Factor
 from jtorch.native.cuda.device import Device
 from jtorch.native.cuda.graph import Capture, Graph
 from jtorch.native.cuda.memory import Buffer
@@ -41,6 +39,7 @@ class CudaGraph:
             copied = max((calls.copied_bytes for calls in self.products.values()), default=0)
             self.copied = device.allocate(copied)  # of factors; products run one after the other
             self.table = Table(code, device, self.address)
+            self.table.blocks()  # says what else each step touches
             self.batches = self._batches()
             self.table.upload([task for batch in self.batches for task in batch if task in code.kernels])
             self.graph = self._captured()
@@ -95,7 +94,7 @@ class CudaGraph:
         """What puts a batch into the stream; it loads its kernel now."""
         if tasks[0] in self.products:
             calls = self.products[tasks[0]]
-            return lambda: self._multiply(calls)
+            return lambda: multiply(calls, self.device, self.address, self.copied)
         kernels = [self.code.kernels[task] for task in tasks]
         handle = self.device.kernel(text_of(kernels[0]), entry_of(kernels[0]))
         self.launched.append((kernels[0].entry, len(tasks)))
@@ -106,27 +105,6 @@ class CudaGraph:
                 self.device.launch(handle, one.grid, one.block, [row, one.phase])
 
         return enqueue
-
-    def _multiply(self, calls: Calls) -> None:
-        out, nbytes = self.address(calls.out), calls.dtype.itemsize
-        if not calls.gemms:
-            self.device.clear(out, calls.out.type.nbytes)
-            return
-        at, places = self.copied.address, []
-        for (var, begin), copy in zip((calls.x, calls.y), calls.copies, strict=True):
-            place = self.address(var) + nbytes * begin
-            if copy is not None:
-                gather(self.device, at, place, *copy, nbytes)
-                place, at = at, at + nbytes * copy.items
-            places.append(place)
-        x, y = places
-        for gemm in calls.gemms:
-            bases = (y, x, out) if gemm.exchanged else (x, y, out)
-            factors = [
-                Factor(base + nbytes * matrix.begin, *matrix.walked, matrix.apart)
-                for base, matrix in zip(bases, (gemm.x, gemm.y, gemm.out), strict=True)
-            ]
-            self.device.blas.gemm(calls.dtype, gemm.sizes, factors[0], factors[1], factors[2], gemm.add)
 
 
 def _span(buffer: Buffer) -> range:

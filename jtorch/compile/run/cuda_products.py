@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,9 +18,12 @@ import numpy as np
 from jtorch.compile.graph.access import Find
 from jtorch.compile.graph.ir import Eqn, Var
 from jtorch.compile.graph.products import product_of
+from jtorch.compile.run.cuda_gather import gather
 from jtorch.core.errors import CompileError
 from jtorch.core.products import Axis, BlasMatrix, Product, blas_matrices, merge
-from jtorch.native.cuda.blas import DTYPES
+from jtorch.native.cuda.blas import DTYPES, Factor
+from jtorch.native.cuda.device import Device
+from jtorch.native.cuda.memory import Buffer
 
 _PARTS = ("batch", "rows", "columns", "inner")
 _CALL = (
@@ -148,3 +151,27 @@ def _gemms(product: Product, begins: tuple[int, int, int], add: bool) -> Iterato
     apart = product.batch[0][1:] if product.batch else (0, 0, 0)
     x, y, out = map(Matrix, begins, walked, apart)
     yield Gemm(product.sizes, x, y, out, add, exchanged)
+
+
+def multiply(calls: Calls, device: Device, address: Callable[[Var], int], copied: Buffer) -> None:
+    """Put a product into the device's stream. ``address`` tells where variables begin; copies of factors go
+    to ``copied``."""
+    out, nbytes = address(calls.out), calls.dtype.itemsize
+    if not calls.gemms:
+        device.clear(out, calls.out.type.nbytes)
+        return
+    at, places = copied.address, []
+    for (var, begin), copy in zip((calls.x, calls.y), calls.copies, strict=True):
+        place = address(var) + nbytes * begin
+        if copy is not None:
+            gather(device, at, place, *copy, nbytes)
+            place, at = at, at + nbytes * copy.items
+        places.append(place)
+    x, y = places
+    for gemm in calls.gemms:
+        bases = (y, x, out) if gemm.exchanged else (x, y, out)
+        factors = [
+            Factor(base + nbytes * matrix.begin, *matrix.walked, matrix.apart)
+            for base, matrix in zip(bases, (gemm.x, gemm.y, gemm.out), strict=True)
+        ]
+        device.blas.gemm(calls.dtype, gemm.sizes, factors[0], factors[1], factors[2], gemm.add)

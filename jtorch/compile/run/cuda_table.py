@@ -36,11 +36,15 @@ class Table:
         }
         self.status = device.allocate(_WORD * self.n_errors)
         scratch = [a for k in code.kernels.values() for a in k.arguments if isinstance(a, Scratch)]
-        begins = list(itertools.accumulate(map(_room, scratch), initial=0))
-        self.scratch = device.allocate(begins[-1])
-        self.own: dict[Task, list[range]] = {task: [] for task in code.kernels}
-        left = iter(begins)
-        self._blocks = {task: self._block(task, left) for task in code.kernels}
+        self._begins = list(itertools.accumulate(map(_room, scratch), initial=0))
+        self.scratch = device.allocate(self._begins[-1])
+        self.own: dict[Task, list[range]] = {}
+
+    def blocks(self) -> dict[Task, np.ndarray]:
+        """The rows, by what ``address`` tells now."""
+        self.own = {task: [] for task in self.code.kernels}
+        left = iter(self._begins)
+        return {task: self._block(task, left) for task in self.code.kernels}
 
     def _block(self, task: Task, begins: Iterator[int]) -> np.ndarray:
         def place(argument: Any) -> int:
@@ -60,7 +64,8 @@ class Table:
     def upload(self, order: Sequence[Task]) -> None:
         """Put the rows of all steps into device memory, in this order: those of one launch follow each
         other."""
-        blocks = [self._blocks[task] for task in order]
+        written = self.blocks()
+        blocks = [written[task] for task in order]
         begins = itertools.accumulate((block.nbytes for block in blocks), initial=0)
         words = np.concatenate([np.empty(0, np.int64), *blocks])
         self.n_words = len(words)

@@ -26,7 +26,8 @@ PYTHON = Target("python", source.emit, lambda code, _, binding: Unjitted(code, b
 INTERPRETER = Target("interpreter", source.emit, Interpreted)
 
 
-def _emit_cuda(plan: Plan) -> Code:
+def emit_on_device(plan: Plan) -> Code:
+    """The kernels of a plan for a CUDA device."""
     from jtorch.compile.codegen import cuda  # 18 ms, which no other target needs
 
     return cuda.emit_cuda(plan)
@@ -40,7 +41,7 @@ def on_device(device: Any) -> Target:
 
         return CudaRunner(code, binding, device)
 
-    return Target("cuda", _emit_cuda, load)
+    return Target("cuda", emit_on_device, load)
 
 
 def of_sizes(target: Target, env: Environment, names: Sequence[str] | None = None) -> Target:

@@ -38,14 +38,15 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def _indices(row: int, col: int, offset: int, dtype: Any, upper: bool, **asked: Any) -> Tensor:
-    devices.check(asked["device"])
+    place = devices.chosen(asked["device"])
     check_layout(asked["layout"], asked["pin_memory"], "triu_indices" if upper else "tril_indices")
     if row < 0 or col < 0:
         name, n = ("row", row) if row < 0 else ("col", col)
         raise RuntimeError(f"{name} must be non-negative, got{name}={n}".replace("got", "got "))
     found = np.triu_indices(row, offset, col) if upper else np.tril_indices(row, offset, col)
     array = np.stack(found).astype(dt.to_numpy(dtype) or np.int64)
-    return wrap(op_module.CONTEXT.get().evaluator.new(array)).requires_grad_(asked["requires_grad"])
+    made = wrap(op_module.CONTEXT.get().evaluator.new(array))
+    return made.to(place).requires_grad_(asked["requires_grad"])
 
 
 def tril_indices(

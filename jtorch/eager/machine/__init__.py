@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtorch.core import config
+from jtorch.core.device_array import DeviceArray
 from jtorch.core.op import TABLE, Context, Op
 from jtorch.eager import formulas, node, passes, results, unusual, views
 from jtorch.eager.binding import NAMESPACE
@@ -65,6 +66,7 @@ _WORDS = Words({
     **NAMESPACE,
     "Context": Context, "Node": Node, "GRADIENTS": node.GRADIENTS, "weak_reference": weakref.ref,
     "UNLISTED": views.UNLISTED, "forget_dead_views": views.forget_dead, "EAGER_TABLE": usual.EAGER_TABLE,
+    "HOST_TABLE": usual.HOST_TABLE, "DeviceArray": DeviceArray,
     "ONLY_COMPLEX": unusual.ONLY_COMPLEX, "slot_of": passes.slot_of, "add_in_place": passes.add_in_place,
 }, _OWN)  # fmt: skip
 _NUMBERS = {name: getattr(passes, name) for name in ("LEFT", "GRAD", "TARGET", "META", "OWNED", "LEAF")}

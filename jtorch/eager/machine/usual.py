@@ -6,7 +6,7 @@ from jtorch.core.op import CONTEXT, Context
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.unusual import ONLY_COMPLEX, WATCHERS
 
-EAGER_TABLE = EAGER.table
+EAGER_TABLE, HOST_TABLE = EAGER.table, EAGER.on_host
 
 
 def usual_context() -> Context | None:

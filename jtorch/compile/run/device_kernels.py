@@ -1,0 +1,176 @@
+"""Bodies and gradients of ops on arrays of a device: recorded once for the sizes of a call, as for the host
+in ``bodies.py``, and launched kernel by kernel.
+
+Addresses and numbers are words that a small kernel sets before each run, in the same stream. What reports
+errors is waited for; nothing else is.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.codegen.code import Code
+from jtorch.compile.codegen.cuda_launch import launches
+from jtorch.compile.graph.ir import Graph, Var
+from jtorch.compile.pipeline import compile_graph
+from jtorch.compile.plan.plan import Destination, Place, Use, Where
+from jtorch.compile.run.bodies import Recording, form_of
+from jtorch.compile.run.cuda_graph import products_of
+from jtorch.compile.run.cuda_patch import patch
+from jtorch.compile.run.cuda_products import multiply
+from jtorch.compile.run.cuda_table import Table
+from jtorch.compile.run.cuda_texts import entry_of, load_texts, text_of
+from jtorch.compile.run.targets import emit_on_device
+from jtorch.compile.target import Binding, Target
+from jtorch.compile.timings import Timings
+from jtorch.core.device_array import DeviceArray
+from jtorch.core.environment import Exact
+from jtorch.core.op import Kind
+
+_log = logging.getLogger("jtorch.device")
+
+_DTYPES = frozenset(map(np.dtype, ("f4", "f8", "i8", "i4", "i2", "i1", "u1", "?", "u8")))
+_KINDS = {Kind.ELEMENTWISE, Kind.REDUCTION, Kind.VIEW, Kind.CONTRACTION}
+_WORD = 8
+
+Call = Callable[[tuple], Any]
+
+
+class Cache:
+    """The calls of a device that are known: for a function, the form of its arguments, and its statics."""
+
+    def __init__(self, memory: Any) -> None:
+        self._memory = memory
+        self._made = lru_cache(maxsize=2048)(self._make)
+
+    def call_of(self, function: Callable, values: tuple, statics: dict[str, Any], xp: Any) -> Call | None:
+        try:
+            form = form_of(values, [], [])
+            fixed = tuple([(name, form_of(value)) for name, value in statics.items()])
+        except TypeError:  # an argument that no formula expects
+            return None
+        return self._made(function, form, fixed, xp)
+
+    def _make(self, function: Callable, form: tuple, fixed: tuple, xp: Any) -> Call | None:
+        try:
+            with self._memory.native.own():
+                recording = Recording(function, form, fixed, ())
+                if xp is not None and not recording.computes:
+                    return lambda values: function(xp, *values)
+                refusal = _refusal(recording)
+                if refusal:
+                    raise NotImplementedError(refusal)
+                return _Launched(recording, self._memory)
+        except (Exception, Exact) as why:
+            _log.info("the host computes %s of %s: %s", function.__qualname__, function.__module__, why)
+            return None
+
+
+def _refusal(recording: Recording) -> str:
+    """Why no kernels are made of it."""
+    if any(number.guards for number in recording.numbers):
+        return "it looks at a number"
+    kinds = {eqn.op.kind for eqn in recording.tracer.eqns}
+    if kinds - _KINDS:
+        return f"it has ops of kind {min(kind.value for kind in kinds - _KINDS)}"
+    used = [v for eqn in recording.tracer.eqns for v in (*eqn.inputs, *eqn.outputs) if isinstance(v, Var)]
+    unknown = {str(v.dtype) for v in used} - {str(dtype) for dtype in _DTYPES}
+    if unknown:
+        return f"no kernel of a device computes {min(unknown)}"
+    if recording.tracer.inputs:
+        return "it reads arrays that are none of its arguments"
+    if not all(isinstance(a, Var) for a in recording.computed):
+        return "a result is a constant"
+    return ""
+
+
+class _Launched:
+    """A plan whose kernels are launched at each call with the addresses of its arrays."""
+
+    def __init__(self, recording: Recording, memory: Any) -> None:
+        self.memory, self.device = memory, memory.native
+        self.types = [(var.dtype, tuple(var.shape)) for var in recording.computed]
+        n, count = len(recording.arrays), len(recording.numbers)
+        inputs = (*recording.arrays, *(number.var for number in recording.numbers))
+        self.inputs = [Place(Where.INPUT, k) for k in range(n)]
+        self.numbers = [Place(Where.INPUT, n + k) for k in range(count)]
+        destinations = [Destination(Use.RESULT, k) for k in range(len(self.types))]
+        self.results = [destination.place for destination in destinations]
+        order = {var: k for k, var in enumerate(recording.arrays)}
+        made = {var: k for k, var in enumerate(recording.computed)}
+        self.given = [
+            None if a is None else (True, order[a]) if a in order else (False, made[a])
+            for a in recording.results
+        ]
+        self.several = recording.several
+        self.code: Code | None = None
+        if recording.computed:
+            graph = Graph(
+                recording.tracer.name, inputs, tuple(recording.tracer.eqns), tuple(recording.computed)
+            )
+            target = Target("cuda, op by op", emit_on_device, lambda code, _, binding: self._loaded(code))
+            compile_graph(graph, destinations, target, Binding(), Timings())
+
+    def _loaded(self, code: Code) -> _Launched:
+        self.code, self.plan = code, code.plan
+        self.products = products_of(code)
+        self.compiled = load_texts(code)
+        copied = max((calls.copied_bytes for calls in self.products.values()), default=0)
+        self.copied = self.device.allocate(copied)
+        self.arena = self.device.allocate(self.plan.arena_bytes)
+        self.addresses: dict[Place, int] = {}
+        self.table = Table(code, self.device, self._address)
+        kernels = code.kernels
+        self.handles = {t: self.device.kernel(text_of(k), entry_of(k)) for t, k in kernels.items()}
+        self.sizes = {task: len(kernel.arguments) for task, kernel in kernels.items()}
+        self.words = self.device.allocate(_WORD * (len(self.numbers) + sum(self.sizes.values())))
+        return self
+
+    def _address(self, var: Var) -> int:
+        place = self.plan.places[var]
+        return self.arena.address + place.at if place.kind is Where.ARENA else self.addresses[place]
+
+    def __call__(self, values: tuple) -> Any:
+        arrays, numbers = list[DeviceArray](), list[float]()
+        form_of(values, arrays, numbers)
+        if self.code is None:
+            made: list[DeviceArray] = []
+        else:
+            arrays = [self.memory.in_order(array) for array in arrays]
+            made = [self.memory.empty(dtype, shape) for dtype, shape in self.types]
+            with self.device.own():
+                self._launch(arrays, numbers, made)
+                if self.table.n_errors and self.table.failed() is not None:
+                    return NotImplemented
+        found = [
+            None if place is None else arrays[place[1]] if place[0] else made[place[1]]
+            for place in self.given
+        ]
+        return tuple(found) if self.several else found[0]
+
+    def _launch(self, arrays: Sequence[DeviceArray], numbers: Sequence[float], made: Sequence[Any]) -> None:
+        assert self.code is not None
+        begin = self.words.address
+        self.addresses = dict(zip(self.inputs, [a.address for a in arrays], strict=True))
+        self.addresses |= dict(zip(self.results, [a.address for a in made], strict=True))
+        self.addresses |= {place: begin + _WORD * k for k, place in enumerate(self.numbers)}
+        words = [struct.unpack("q", struct.pack("d", number))[0] for number in numbers]
+        rows, blocks = {}, self.table.blocks()
+        for task, block in blocks.items():
+            rows[task] = begin + _WORD * len(words)
+            words += block.tolist()
+        patch(self.device, begin, words)
+        status = self.table.status_span
+        self.device.clear(status.start, len(status))
+        for task in self.plan.tasks:
+            if task in self.products:
+                multiply(self.products[task], self.device, self._address, self.copied)
+                continue
+            for one in launches([self.code.kernels[task].work]):
+                self.device.launch(self.handles[task], one.grid, one.block, [rows[task], one.phase])

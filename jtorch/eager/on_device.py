@@ -1,0 +1,192 @@
+"""Ops on values that lie on a device: views by their strides, the rest by kernels where somebody offers some,
+and by the host and back where not.
+
+It is reached by the class of the values alone: ``dispatching`` puts the question before what computes on the
+host. What has kernels is known by ``core/higher.py``; this file works without, as slowly as copies are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jtorch.core import higher
+from jtorch.core.device_array import UFUNCS, DeviceArray
+from jtorch.core.op import TABLE, Kind, Op
+from jtorch.eager.node import GRADIENTS
+from jtorch.ops import xp as host_xp
+
+_log = logging.getLogger("jtorch.device")
+
+MIXED = "Expected all tensors to be on the same device, but found at least two devices, {} and {}!"
+
+
+class Computing:
+    """``table`` is what computes each op on the host, by its index."""
+
+    def __init__(self, table: Sequence[Callable]) -> None:
+        self.table = table
+        self.xp = _Namespace(self)
+        self._told: set[str] = set()
+
+    def op(self, op: Op, values: tuple, statics: dict[str, Any]) -> Any:
+        """``op`` of values some of which lie on a device: what table entries of an evaluator give."""
+        device = common_device(values, may_index=op.kind not in _COMPUTE or op.scatter is not None)
+        statics = _with_defaults(op, statics)
+        if op.aliases and op.kind is Kind.COMPOSITE:
+            return op.body(self.xp, *values, **statics)
+        if op.aliases and op.affine is not None:
+            try:
+                return values[0].viewed_by(op, statics)
+            except ValueError:  # a reshape that must copy
+                pass
+        elif op.aliases:
+            raise NotImplementedError(
+                f"{op.name} of a tensor on {device.name}: parts of complex numbers share no memory there; "
+                "take x.cpu() first"
+            )
+        values = tuple([_brought(v, device) for v in values])
+        call = device.kernels(op.body, values, statics)
+        if call is not None:
+            found = call(values)
+            if found is not NotImplemented:  # which the host is to explain
+                return found
+        self._tell(op.name)
+        return device.uploaded(self.table[op.index](*_on_host(values), **statics))
+
+    def gradient(self, node: Any, g: Any) -> Any:
+        """The gradients of a node of the tape whose own gradient lies on a device."""
+        if type(node) not in GRADIENTS:
+            return node.backward(self.xp, g)
+        saved = tuple(node.check_saved())
+        vjp = node.op.vjp_function
+        values = (g, *saved)
+        device = common_device(_parts(values))
+        values = tuple([_brought(v, device) for v in values])
+        call = device.kernels(vjp, values, {}, self.xp)
+        if call is not None:
+            found = call(values)
+            if found is not NotImplemented:
+                return found
+        self._tell(f"the gradient of {node.op.name}")
+        return device.uploaded(vjp(host_xp, *_on_host(values)))
+
+    def _tell(self, what: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            _log.info("%s is computed on the host, from copies: no kernel of a device does it", what)
+
+
+def dispatching(op: Op, at_once: Callable, computing: Computing) -> Callable:
+    """``at_once``, which computes ``op`` on the host, for values on a device, too. NumPy's own functions ask
+    them by themselves."""
+    if isinstance(at_once, np.ufunc):
+        UFUNCS.setdefault(at_once, lambda operands: computing.op(op, operands, {}))
+        return at_once
+    if not op.arrays:
+        return at_once
+    if op.variadic:
+
+        def of_many(*values: Any, **statics: Any) -> Any:
+            for value in values:
+                if value.__class__ is DeviceArray:
+                    return computing.op(op, values, statics)
+            return at_once(*values, **statics)
+
+        return of_many
+    if len(op.arrays) == 1:
+
+        def of_one(x: Any, **statics: Any) -> Any:
+            if x.__class__ is DeviceArray:
+                return computing.op(op, (x,), statics)
+            return at_once(x, **statics)
+
+        return of_one
+
+    def of_some(x: Any, y: Any, *others: Any, **statics: Any) -> Any:
+        if x.__class__ is DeviceArray or y.__class__ is DeviceArray or (others and _any_is(others)):
+            return computing.op(op, (x, y, *others), statics)
+        return at_once(x, y, *others, **statics)
+
+    return of_some
+
+
+def _any_is(values: Iterable[Any]) -> bool:
+    return any(v.__class__ is DeviceArray for v in values)
+
+
+def lies_on_device(g: Any) -> bool:
+    """Whether a gradient, or one of a list of them, does."""
+    return g.__class__ is DeviceArray or (g.__class__ is list and _any_is(g))
+
+
+def _parts(values: Iterable[Any]) -> Iterable[Any]:
+    for value in values:
+        if value.__class__ is list or value.__class__ is tuple:
+            yield from _parts(value)
+        else:
+            yield value
+
+
+_COMPUTE = (Kind.ELEMENTWISE, Kind.COMPOSITE, Kind.CONTRACTION, Kind.REDUCTION)
+
+
+def common_device(given: Iterable[Any], may_index: bool = True) -> Any:
+    """What the arrays among these lie on. Raises RuntimeError where they lie on several; numbers of the host,
+    0-d arrays among them, go with any, and so do indices where there may be some."""
+    values = list(given)
+    found = next(v for v in values if v.__class__ is DeviceArray)
+    for value in values:
+        if value.__class__ is np.ndarray and value.ndim and not (may_index and value.dtype.kind in "iub"):
+            raise RuntimeError(MIXED.format(found.device, "cpu"))
+    return found.block.memory
+
+
+def _brought(value: Any, device: Any) -> Any:
+    """``value`` as kernels take it: a number of the host becomes one of the device's."""
+    if value.__class__ is np.ndarray or isinstance(value, np.generic):
+        return device.uploaded(np.asarray(value))
+    if value.__class__ is list or value.__class__ is tuple:
+        return value.__class__([_brought(v, device) for v in value])
+    return value
+
+
+def _on_host(value: Any) -> Any:
+    if value.__class__ is DeviceArray:
+        return value.concrete("a computation on the host")
+    if value.__class__ is list or value.__class__ is tuple:
+        return value.__class__([_on_host(v) for v in value])
+    return value
+
+
+def _with_defaults(op: Op, statics: dict[str, Any]) -> dict[str, Any]:
+    return statics if len(statics) == len(op.statics) else op.statics | statics
+
+
+class _Namespace:
+    """``xp`` over a device's arrays: each function runs as an op by itself. What has no array argument is
+    made on the device that there is."""
+
+    def __init__(self, computing: Computing) -> None:
+        for op in TABLE:
+            if op.kind is not Kind.COMPOSITE:
+                setattr(self, op.name, _function(op, computing))
+
+
+def _function(op: Op, computing: Computing) -> Callable:
+    def function(*values: Any, **statics: Any) -> Any:
+        if not _any_is(values):
+            return current().uploaded(computing.table[op.index](*values, **statics))
+        return computing.op(op, values, statics)
+
+    function.__name__ = op.name
+    return function
+
+
+def current() -> Any:
+    """The memory of the device that there is."""
+    assert higher.device is not None
+    return higher.device().current()
