@@ -28,7 +28,7 @@ class Computing:
     """``table`` is what computes each op on the host, by its index."""
 
     def __init__(self, table: Sequence[Callable]) -> None:
-        self.table = table
+        self.table = tuple(table)  # as it is: what is noted of an op is noted once
         self.xp = _Namespace(self)
         self._told: set[str] = set()
 

@@ -1,6 +1,6 @@
 """Noting when ops, gradients and named blocks of the program begin and end.
 
-While a recording is on, each entry of the eager evaluator's table is one that notes its times; at other
+While a recording is on, each entry of the eager evaluator's tables is one that notes its times; at other
 times ops pay nothing. An in-place op shows as the op that computes its values. What compiled code does inside
 one call of it is not seen.
 """
@@ -16,7 +16,7 @@ from jtorch.core.op import TABLE
 from jtorch.eager.evaluate import EAGER
 
 _ON: list[Recording] = []  # the recording in force, if any
-_FUNCTIONS: Any = EAGER.table
+_TABLES: Any = (EAGER.table, EAGER.on_host)  # Python's way takes one, machine code the other
 
 
 class Event:
@@ -47,15 +47,15 @@ class Recording:
         if _ON:
             raise RuntimeError("Profiler is already enabled on this thread")
         _ON.append(self)
-        self._plain = list(_FUNCTIONS)
-        _FUNCTIONS[:] = [
-            self._noting(op.name, function) for op, function in zip(TABLE, self._plain, strict=True)
-        ]
+        self._plain = [list(table) for table in _TABLES]
+        for table in _TABLES:
+            table[:] = [self._noting(op.name, function) for op, function in zip(TABLE, table, strict=True)]
         EAGER.__dict__.update(runs_nodes=False, backward=self._backward)
 
     def stop(self) -> None:
         _ON.remove(self)
-        _FUNCTIONS[:] = self._plain
+        for table, plain in zip(_TABLES, self._plain, strict=True):
+            table[:] = plain
         del EAGER.__dict__["runs_nodes"], EAGER.__dict__["backward"]
         now = time.perf_counter_ns()
         for event in self.events:  # blocks that have not ended
@@ -87,7 +87,7 @@ class Recording:
     def _backward(self, node: Any, xp: Any, g: Any) -> Any:
         event = self.begin(node.name(), [_shape(g)] if self.shapes else None)
         try:
-            return node.backward(xp, g)
+            return type(EAGER).backward(EAGER, node, xp, g)
         finally:
             self.finish(event)
 

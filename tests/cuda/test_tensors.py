@@ -322,3 +322,12 @@ def test_a_compiled_function_refuses_them_and_says_so():
     function = jtorch.compile(lambda x: x * 2.0)
     with pytest.raises(CompileError, match=r"a tensor on cuda:0 in a compiled function.*x\.cpu\(\)"):
         function(jtorch.ones(2, device="cuda"))
+
+
+def test_a_profile_notes_what_runs_there_once():
+    w = jtorch.ones(3, device="cuda", requires_grad=True)
+    with jtorch.profiler.profile() as profile:
+        (w.exp() + 1.0).sum().backward()
+    names = [event.name for event in profile.events()]
+    assert [names.count(name) for name in ("exp", "add", "sum")] == [1, 1, 1]
+    assert "ExpBackward0" in " ".join(names) and w.grad.is_cuda

@@ -260,14 +260,14 @@ def test_a_replaced_entry_of_the_table_is_called():
     """As the profiler does; what is no ``Exception`` comes through, and errors are explained by Python."""
     x, y = _leaves((3,), (3,))
     index = BY_NAME["add"].index
-    plain = EAGER.table[index]
+    plain = EAGER.on_host[index]
     raised = []
 
     def interrupted(a, b):
         raised.append(a)
         raise raising("asked")
 
-    EAGER.table[index] = interrupted
+    EAGER.on_host[index] = interrupted
     try:
         raising = KeyboardInterrupt
         with pytest.raises(KeyboardInterrupt):
@@ -278,7 +278,7 @@ def test_a_replaced_entry_of_the_table_is_called():
             x + y
         assert len(raised) == 2
     finally:
-        EAGER.table[index] = plain
+        EAGER.on_host[index] = plain
     assert (x + y)._node is not None
 
 
