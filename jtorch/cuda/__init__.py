@@ -1,7 +1,9 @@
-"""CUDA as scripts ask about it: there is none in this build.
+"""CUDA as scripts ask about it.
 
-Questions are answered truthfully (``is_available()`` is False), what PyTorch lets pass without a GPU passes
-(seeds, ``empty_cache``), and what needs one raises "Torch not compiled with CUDA enabled".
+There is one device, where a driver is; the first question looks for it, and importing this does not. Without
+one questions are answered truthfully (``is_available()`` is False), what PyTorch lets pass without a GPU
+passes (seeds, ``empty_cache``), and what needs one raises "Torch not compiled with CUDA enabled". All work is in
+one stream. Draws are those of the CPU's generator, wherever their tensors are.
 Source: https://docs.pytorch.org/docs/stable/cuda.html
 """
 
@@ -11,25 +13,31 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from jtorch.compat.legacy import CUDA_TYPES as _CUDA_TYPES
+from jtorch.core import devices as _devices
+from jtorch.core import higher as _higher
 from jtorch.core.devices import DeviceError
 from jtorch.cuda import amp
+from jtorch.cuda.streams import Event, Stream, current_stream, default_stream
 
 
 def is_available() -> bool:
-    """False: this build computes on the CPU."""
-    return False
+    """Whether there is a CUDA device that computes."""
+    return _devices.cuda_is_available()
 
 
 def is_initialized() -> bool:
-    return False
+    """Whether it was used or looked for, and found."""
+    return _higher.device is not None and bool(_higher.device().is_found())
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """False: no kernel of a device computes bfloat16, which goes by the host."""
     return False
 
 
 def device_count() -> int:
-    return 0
+    """1 where there is a device, however many the driver has: jtorch uses the first."""
+    return int(is_available())
 
 
 def get_arch_list() -> list[str]:
@@ -37,7 +45,7 @@ def get_arch_list() -> list[str]:
 
 
 def manual_seed(seed: int) -> None:
-    """Nothing: the seed of a GPU that is not there."""
+    """Nothing: draws on a device are those of ``jtorch.manual_seed``."""
     int(seed)
 
 
@@ -51,17 +59,103 @@ def seed() -> None:
 seed_all = seed
 
 
-def empty_cache() -> None:
-    """Nothing: no memory is held on a GPU."""
+def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    raise DeviceError("Torch not compiled with CUDA enabled")
+
+
+def _native(device: Any = None) -> Any:
+    """The device. Raises DeviceError where there is none, RuntimeError for another one."""
+    if not is_available():
+        _refuse()
+    if device is not None:
+        _devices.check(_devices.device("cuda", device) if isinstance(device, int) else device)
+    assert _higher.device is not None
+    return _higher.device().current().native
+
+
+def _counted(name: str) -> int:
+    return int(getattr(_native().statistics, name)) if is_initialized() else 0
 
 
 def memory_allocated(device: Any = None) -> int:
-    """0: no memory is held on a GPU."""
+    """Bytes that tensors, and kernels for them, have now."""
+    return _counted("allocated")
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """The most of it since the start, or ``reset_peak_memory_stats``."""
+    return _counted("max_allocated")
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Bytes that the driver was asked for and has not got back."""
+    return _counted("reserved")
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """The most of it since the start, or ``reset_peak_memory_stats``."""
+    return _counted("max_reserved")
+
+
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Count the most anew, from what there is now."""
+    now = _native(device).statistics
+    now.max_allocated, now.max_reserved = now.allocated, now.reserved
+
+
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """The statistics as text, a line each."""
+    now = _native(device).statistics
+    return "\n".join(f"{name:>14} {value:>16,}" for name, value in vars(now).items())
+
+
+def empty_cache() -> None:
+    """Give the driver back what is kept of freed memory."""
+    if is_initialized():
+        native = _native()
+        with native.own():
+            native.synchronize()
+            native.memory.empty_cache()
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until all is done."""
+    native = _native(device)
+    with native.own():
+        native.synchronize()
+
+
+def init() -> None:
+    """Look for the device now."""
+    _native()
+
+
+def current_device() -> int:
+    """0: there is one."""
+    _native()
     return 0
 
 
-max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
-memory_cached = max_memory_cached = memory_allocated
+def set_device(device: Any) -> None:
+    """Nothing, for the one there is. Raises RuntimeError for another."""
+    _native(device)
+
+
+def get_device_name(device: Any = None) -> str:
+    """As the driver calls it."""
+    return str(_native(device).name)
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The compute capability, (major, minor)."""
+    major, minor = _native(device).capability
+    return major, minor
 
 
 def get_rng_state_all() -> list:
@@ -74,49 +168,31 @@ def set_rng_state_all(new_states: Any) -> None:
         _refuse()
 
 
-def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    raise DeviceError("Torch not compiled with CUDA enabled")
-
-
 def _needs_cuda(name: str) -> Callable[..., NoReturn]:
     def refused(*args: Any, **kwargs: Any) -> NoReturn:
-        _refuse()
+        _native()
+        raise NotImplementedError(f"jtorch.cuda.{name}: jtorch has no such thing of a device")
 
     refused.__name__ = refused.__qualname__ = name
-    refused.__doc__ = "Needs a GPU. Raises DeviceError: this build has none."
+    refused.__doc__ = "Not there. Raises DeviceError without a device, NotImplementedError with one."
     return refused
 
 
 _NEEDING = (
-    "can_device_access_peer", "current_blas_handle", "current_device", "current_stream", "default_stream",
-    "get_device_capability", "get_device_name", "get_device_properties", "get_rng_state", "init",
-    "initial_seed", "ipc_collect", "mem_get_info", "memory_snapshot", "memory_stats", "memory_summary",
-    "reset_max_memory_allocated", "reset_max_memory_cached", "reset_peak_memory_stats", "set_device",
-    "set_per_process_memory_fraction", "set_rng_state", "set_stream", "synchronize", "utilization",
+    "can_device_access_peer", "current_blas_handle", "get_device_properties", "get_rng_state", "initial_seed",
+    "ipc_collect", "mem_get_info", "memory_snapshot", "memory_stats", "set_per_process_memory_fraction",
+    "set_rng_state", "set_stream", "utilization",
 )  # fmt: skip
 globals().update({name: _needs_cuda(name) for name in _NEEDING})
 
 
-class Stream:
-    """A queue of a GPU. Raises RuntimeError: this build has none."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("torch.cuda.Stream requires CUDA support")
-
-
-class Event:
-    """A mark in a queue of a GPU. Raises RuntimeError: this build has none."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("Tried to instantiate dummy base class Event")
-
-
 class device:  # noqa: N801 - PyTorch's name
-    """``with torch.cuda.device(k)``: raises where a GPU is named; None and negative numbers name none."""
+    """``with torch.cuda.device(k)``: raises where a GPU is named that is not there; None and negative numbers
+    name none."""
 
     def __init__(self, device: Any) -> None:
         if device is not None and not (isinstance(device, int) and device < 0):
-            _refuse()
+            _native(device)
 
     def __enter__(self) -> None:
         pass

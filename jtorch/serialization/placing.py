@@ -1,4 +1,5 @@
-"""``map_location``: where a file's tensors go. With the CPU only, it decides what is an error."""
+"""``map_location``: where a file's tensors go. It decides what is an error: tensors are loaded to
+the CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +14,11 @@ def check_places(map_location: Any) -> None:
     if map_location is None or callable(map_location):
         return
     for place in map_location.values() if isinstance(map_location, Mapping) else (map_location,):
-        check(place)
+        if check(place).type != "cpu":
+            raise NotImplementedError(
+                f"map_location={place!r}: jtorch loads tensors to the CPU; load with map_location='cpu' and "
+                "move what was loaded by .to('cuda')"
+            )
 
 
 def place(map_location: Any, storage: Any, location: str) -> None:

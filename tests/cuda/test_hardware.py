@@ -12,7 +12,7 @@ import pytest
 
 import jtorch
 from benchmarks.workloads import ROWS, transformer
-from jtorch.compile.run import targets
+from jtorch.compile.run import device_memory, targets
 from jtorch.compile.run.cuda_patch import patch
 from jtorch.compile.run.targets import CPU, on_device
 from jtorch.core.errors import CudaError
@@ -21,6 +21,7 @@ from tests.compile.chain import Machine, arguments_of, assert_link, trace
 from tests.compile.codegen.cuda_chain import plan_of
 from tests.compile.codegen.cuda_programs import MAPS, REDUCTIONS, tensor
 from tests.compile.run.test_cuda import PRODUCTS, USES, off, random_draws
+from tests.cuda.test_tensors import trained
 from tests.cuda.texts import COPY
 from tests.each import each
 
@@ -108,6 +109,16 @@ def test_compiled_for_a_device_is_what_eager_mode_gives(use, device):
         found = [t.detach().numpy().copy() for t in use(jtorch.compile)]
     expected = [t.detach().numpy().copy() for t in use(lambda function, **options: function)]
     assert max(off(a, b) for a, b in zip(expected, found, strict=True)) <= 1e-6
+
+
+def test_eager_training_there_is_that_of_the_cpu(device):
+    device_memory.use(device_memory.DeviceMemory(device))
+    try:
+        for net, optimizer in (("perceptron", "Adam"), ("recurrent", "SGD"), ("lenet", "Adam")):
+            pairs = zip(trained(net, optimizer, "cpu"), trained(net, optimizer, "cuda"), strict=True)
+            assert max((a - b).abs().max().item() for a, b in pairs) <= 1e-5
+    finally:
+        device_memory.use(None)
 
 
 def test_an_error_of_a_kernel_comes_back(device):
