@@ -2,8 +2,8 @@
 
 There is one device, where a driver is; the first question looks for it, and importing this does not. Without
 one questions are answered truthfully (``is_available()`` is False), what PyTorch lets pass without a GPU
-passes (seeds, ``empty_cache``), and what needs one raises "Torch not compiled with CUDA enabled". All work is in
-one stream. Draws are those of the CPU's generator, wherever their tensors are.
+passes (seeds, ``empty_cache``), and what needs one raises "Torch not compiled with CUDA enabled". All work is
+in one stream. Draws are those of the CPU's generator, wherever their tensors are.
 Source: https://docs.pytorch.org/docs/stable/cuda.html
 """
 

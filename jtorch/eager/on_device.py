@@ -88,16 +88,8 @@ def dispatching(op: Op, at_once: Callable, computing: Computing) -> Callable:
         return at_once
     if not op.arrays:
         return at_once
-    if op.variadic:
-
-        def of_many(*values: Any, **statics: Any) -> Any:
-            for value in values:
-                if value.__class__ is DeviceArray:
-                    return computing.op(op, values, statics)
-            return at_once(*values, **statics)
-
-        return of_many
-    if len(op.arrays) == 1:
+    statics, n = bool(op.statics), len(op.arrays)
+    if n == 1 and not op.variadic:
 
         def of_one(x: Any, **statics: Any) -> Any:
             if x.__class__ is DeviceArray:
@@ -105,13 +97,30 @@ def dispatching(op: Op, at_once: Callable, computing: Computing) -> Callable:
             return at_once(x, **statics)
 
         return of_one
+    if n == 2 and not op.variadic:
 
-    def of_some(x: Any, y: Any, *others: Any, **statics: Any) -> Any:
-        if x.__class__ is DeviceArray or y.__class__ is DeviceArray or (others and _any_is(others)):
-            return computing.op(op, (x, y, *others), statics)
-        return at_once(x, y, *others, **statics)
+        def of_two(x: Any, y: Any, **statics: Any) -> Any:
+            if x.__class__ is DeviceArray or y.__class__ is DeviceArray:
+                return computing.op(op, (x, y), statics)
+            return at_once(x, y, **statics)
 
-    return of_some
+        return of_two
+    if n == 3 and not op.variadic and not statics:  # where, which has no machine code around it
+
+        def of_three(x: Any, y: Any, z: Any) -> Any:
+            if x.__class__ is DeviceArray or y.__class__ is DeviceArray or z.__class__ is DeviceArray:
+                return computing.op(op, (x, y, z), {})
+            return at_once(x, y, z)
+
+        return of_three
+
+    def of_many(*values: Any, **statics: Any) -> Any:
+        for value in values:
+            if value.__class__ is DeviceArray:
+                return computing.op(op, values, statics)
+        return at_once(*values, **statics)
+
+    return of_many
 
 
 def _any_is(values: Iterable[Any]) -> bool:
