@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
         help=f"of {', '.join(NAMES)}; default: all; or {EAGER}, then groups of it",
     )
     p.add_argument("--json", type=Path, metavar="FILE", help="write machine, settings and all samples here")
-    p.add_argument("--markdown", action="store_true", help="print one table, as the README has it")
+    p.add_argument("--markdown", action="store_true", help="print one table, as docs/figures.md has it")
     p.add_argument("--quick", action="store_true", help="few short samples: shows that it works, no figures")
     p.add_argument("--peers", metavar="NAMES", help="comma list of torch, jax; default: those installed")
     p.add_argument(

@@ -1,4 +1,4 @@
-"""The figures as one Markdown table, the form in which the README shows them."""
+"""The figures as one Markdown table, the form in which docs/figures.md shows them."""
 
 from __future__ import annotations
 
