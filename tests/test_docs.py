@@ -5,6 +5,7 @@ A page's blocks follow from each other. Those of docs/differences.md stand alone
 """
 
 import contextlib
+import importlib.util
 import io
 import re
 import tempfile
@@ -19,8 +20,13 @@ pytestmark = pytest.mark.usefixtures("as_users_run_it")
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+MNIST = (DOCS.parent / "../shared/data/mnist").resolve()
 ALONE = "differences.md"
-PAGES = [p.name for p in sorted(DOCS.glob("*.md")) if p.name != ALONE and BLOCK.search(p.read_text())]
+PAGES = [
+    page.relative_to(DOCS).as_posix()
+    for page in sorted(DOCS.rglob("*.md"))
+    if page.name != ALONE and BLOCK.search(page.read_text())
+]
 
 TITLED = r'(?:\n```text title="{}"\n(.*?)^```\n)?'
 COMPARED = re.compile(
@@ -28,10 +34,13 @@ COMPARED = re.compile(
 )
 DIFFERENCES = COMPARED.findall((DOCS / ALONE).read_text())
 
+PROCESSES = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
+MARKS = {"learn/6_processes_deployment.md": [pytest.mark.slow, PROCESSES]}
+
 
 def run_blocks(page):
     """(source, what it printed, what the page shows) of each block."""
-    namespace = {"__name__": page.removesuffix(".md")}
+    namespace = {"__name__": Path(page).stem}
     for match in BLOCK.finditer((DOCS / page).read_text()):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
@@ -39,7 +48,7 @@ def run_blocks(page):
         yield match[1], printed.getvalue(), match[2] or ""
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [pytest.param(page, marks=MARKS.get(page, ())) for page in PAGES])
 def test_every_block_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # for those that write files
     for source, printed, shown in run_blocks(page):
@@ -51,6 +60,34 @@ def test_the_page_about_training_on_a_terminal(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(jtorch.training.ProgressBar, "on_terminal", lambda: True)
     for source, printed, shown in run_blocks("training.md"):
+        assert printed.rstrip() == shown.rstrip(), source
+
+
+OURS = re.compile(r"jtorch\.(viz|compile)")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if re.match(r"learn/[123]_", page)])
+@pytest.mark.filterwarnings("ignore")
+def test_pages_about_the_dynamic_graph_say_what_pytorch_does(page):
+    """All but the blocks about what is jtorch's own, and those are the last ones."""
+    pytest.importorskip("torch", reason="torch is not installed: nothing to compare with")
+    namespace = {"__name__": page}
+    blocks = [(match[1], match[2] or "") for match in BLOCK.finditer((DOCS / page).read_text())]
+    first = next(k for k, (source, _) in enumerate(blocks) if OURS.search(source))
+    assert first >= 5
+    for source, shown in blocks[:first]:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(re.sub(r"\bjtorch\b", "torch", source), namespace)
+        assert printed.getvalue().rstrip() == shown.rstrip(), source
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MNIST.is_dir(), reason="the MNIST files are not in shared/data/mnist")
+def test_the_page_about_lenet_holds_for_mnist(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mnist").symlink_to(MNIST)
+    for source, printed, shown in run_blocks("learn/4_lenet.md"):
         assert printed.rstrip() == shown.rstrip(), source
 
 
