@@ -68,9 +68,12 @@ OURS = re.compile(r"jtorch\.(viz|compile)")
 
 @pytest.mark.parametrize("page", [page for page in PAGES if re.match(r"learn/[123]_", page)])
 @pytest.mark.filterwarnings("ignore")
-def test_pages_about_the_dynamic_graph_say_what_pytorch_does(page):
+def test_pages_about_the_dynamic_graph_say_what_pytorch_does(page, request):
     """All but the blocks about what is jtorch's own, and those are the last ones."""
-    pytest.importorskip("torch", reason="torch is not installed: nothing to compare with")
+    torch = pytest.importorskip("torch", reason="torch is not installed: nothing to compare with")
+    before = torch.get_num_threads()
+    request.addfinalizer(lambda: torch.set_num_threads(before))
+    torch.set_num_threads(1)  # more wait for each other where other processes run, for a minute
     namespace = {"__name__": page}
     blocks = [(match[1], match[2] or "") for match in BLOCK.finditer((DOCS / page).read_text())]
     first = next(k for k, (source, _) in enumerate(blocks) if OURS.search(source))
