@@ -456,6 +456,11 @@ class CompiledFunction(Asks):
         self, made: Capture, leaves: list[Any], labels: list[str], plans: list[CompiledPlan],
         context: Context, timings: Timings, changes: tuple[Change, ...], refused: bool,
     ) -> CompiledPlan | None:  # fmt: skip
+        if made.error is not None and made.device is not None:
+            import traceback
+
+            traceback.print_exception(made.error)
+            return None  # eager mode says so
         if made.error is not None:
             self._raise(made.error, CompiledPlan(made, leaves, context, timings, targets.INTERPRETER), leaves)
         told = {id(p): p.told() for p in plans}  # before one of them subscribes anew
@@ -506,7 +511,7 @@ class CompiledFunction(Asks):
     def _compile(
         self, made: Capture, leaves: list[Any], timings: Timings, plans: list[CompiledPlan]
     ) -> CompiledPlan:
-        target = targets.chosen(self.options.interpreted)
+        target = targets.chosen(self.options.interpreted, made.device)
         with told(self.name):
             plan = CompiledPlan(made, leaves, op_module.CONTEXT.get(), timings, target)
         if not any(self.plans.values()):

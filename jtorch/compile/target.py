@@ -33,11 +33,18 @@ class Binding:
     numbers: dict[int, int] = field(default_factory=dict)  # which one is a number -> the address of its word
     n_arguments: int = 0
     keep: list[Any] = field(default_factory=list)  # arrays whose addresses are in use
+    resident: set[Place] = field(default_factory=set)  # of the fixed ones, those in a device's memory
 
     def fix(self, place: Place, array: np.ndarray) -> None:
         """``place`` is the memory of ``array``, of which the first to say so counts."""
         self.keep.append(array)
         self.fixed.setdefault(place, address_of(array))
+
+    def fix_there(self, place: Place, array: Any, address: int) -> None:
+        """The same of an array in a device's memory."""
+        self.keep.append(array)
+        self.resident.add(place)
+        self.fixed.setdefault(place, address)
 
     def bring(self, *places: Place) -> None:
         """Each is what comes with one more argument."""

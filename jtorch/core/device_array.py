@@ -133,6 +133,20 @@ class DeviceArray:
             self.block, self.dtype, shape, tuple(strides), self.offset + offset, self.base or self
         )
 
+    def view(self) -> DeviceArray:
+        """Another array over the same elements."""
+        return DeviceArray(
+            self.block, self.dtype, self.shape, self.element_strides, self.offset, self.base or self
+        )
+
+    def span(self) -> tuple[int, int]:
+        """The addresses at which its elements begin, and end."""
+        spans = list(zip(self.element_strides, self.shape, strict=True))
+        low = sum(min(s * (n - 1), 0) for s, n in spans)
+        high = sum(max(s * (n - 1), 0) for s, n in spans) + 1
+        begin = self.address
+        return begin + low * self.dtype.itemsize, begin + high * self.dtype.itemsize
+
     # -- elements --------------------------------------------------------------------------------------------
 
     def concrete(self, wanted_by: str) -> np.ndarray:
@@ -150,6 +164,10 @@ class DeviceArray:
         seen: np.ndarray = np.ndarray(self.shape, self.dtype, found, begin, self.strides)  # type: ignore[call-overload]
         return seen if self.in_order else np.array(seen, order="C")
 
+    def item(self) -> Any:
+        """The one element; it waits for the device."""
+        return self.concrete("item()").item()
+
     def refuse(self) -> NoReturn:
         """What NumPy is told."""
         raise TypeError(_NOT_NUMPYS.format(device=self.device))
@@ -162,7 +180,9 @@ class DeviceArray:
         self.refuse()
 
     def __array_function__(self, function: Any, types: Any, operands: Any, options: Any) -> Any:
-        self.refuse()
+        if function is np.may_share_memory or function is np.shares_memory:
+            return _may_share_memory(*operands)
+        return self.refuse()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
         compute = UFUNCS.get(ufunc)
@@ -180,6 +200,42 @@ class DeviceArray:
 
     def __repr__(self) -> str:
         return f"<{self.dtype} {self.shape} on {self.device}>"
+
+
+def _may_share_memory(a: Any, b: Any) -> bool:
+    """Whether elements of the two, of which one lies on a device, lie between each other's."""
+    if not (a.__class__ is b.__class__ is DeviceArray and a.block is b.block and a.size and b.size):
+        return False
+    (begin, end), (other_begin, other_end) = a.span(), b.span()
+    return begin < other_end and other_begin < end
+
+
+def address_of(array: Any) -> int:
+    """Where the first element of an array of the host, or of a device, lies."""
+    if array.__class__ is DeviceArray:
+        return array.address
+    return array.__array_interface__["data"][0]
+
+
+def copied(array: Any) -> Any:
+    """Its elements in memory of their own."""
+    return array.block.memory.copied(array) if array.__class__ is DeviceArray else np.copy(array)
+
+
+def in_order(array: Any) -> Any:
+    """Row by row; unlike ``np.ascontiguousarray`` without an axis where there was none."""
+    if array.__class__ is DeviceArray:
+        return array.block.memory.in_order(array)
+    return np.asarray(array, order="C")
+
+
+def on_host(value: Any) -> Any:
+    """The elements of what lies on a device, and anything else as it is."""
+    return value.concrete("a computation on the host") if value.__class__ is DeviceArray else value
+
+
+ARRAYS = np.ndarray, DeviceArray
+"""What holds elements, where tensors of a recording hold none."""
 
 
 _REVERSE: Any = object()  # all axes, the last first

@@ -34,7 +34,7 @@ class Computing:
 
     def op(self, op: Op, values: tuple, statics: dict[str, Any]) -> Any:
         """``op`` of values some of which lie on a device: what table entries of an evaluator give."""
-        device = common_device(values, may_index=op.kind not in _COMPUTE or op.scatter is not None)
+        device = common_device(values, may_index=op.kind not in COMPUTE or op.scatter is not None)
         statics = _with_defaults(op, statics)
         if op.aliases and op.kind is Kind.COMPOSITE:
             return op.body(self.xp, *values, **statics)
@@ -140,7 +140,7 @@ def _parts(values: Iterable[Any]) -> Iterable[Any]:
             yield value
 
 
-_COMPUTE = (Kind.ELEMENTWISE, Kind.COMPOSITE, Kind.CONTRACTION, Kind.REDUCTION)
+COMPUTE = (Kind.ELEMENTWISE, Kind.COMPOSITE, Kind.CONTRACTION, Kind.REDUCTION)
 
 
 def common_device(given: Iterable[Any], may_index: bool = True) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 
 from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
+from jtorch.core.device_array import DeviceArray
 from jtorch.eager.tensor import has_elements
 
 
@@ -223,7 +224,7 @@ def tensor_text(tensor: Any, graph: str | None = None) -> str:
     if not has_elements(tensor):
         return f"{prefix}..., shape={tuple(data.shape)}, dtype={tensor.dtype})"
     suffixes = []
-    if tensor.is_cuda:
+    if tensor._data.__class__ is DeviceArray:
         data = data.concrete("its text")
         suffixes.append(f"device='{tensor.device}'")
     default = dt.get_default_dtype()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import op as op_module
+from jtorch.core.device_array import DeviceArray
 from jtorch.core.devices import CPU, check, device
 from jtorch.core.op import BY_NAME
 from jtorch.eager.tensor import Tensor, _concrete, wrap
@@ -79,14 +80,14 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory this tensor is a window of. Tensors that share it have storages of one ``data_ptr()``.
 
     Raises NotImplementedError for one on a device."""
-    if self.is_cuda:
+    if self._data.__class__ is DeviceArray:
         raise NotImplementedError(f"untyped_storage() of a tensor on {self.device}: take x.cpu() first")
     return UntypedStorage(_concrete(self, "untyped_storage()"))
 
 
 def storage_offset(self: Tensor) -> int:
     """Elements between the start of the storage and this tensor's first."""
-    if self.is_cuda:
+    if self._data.__class__ is DeviceArray:
         return self._data.offset
     array = _concrete(self, "storage_offset()")
     low, _ = np.lib.array_utils.byte_bounds(_owner(array))
@@ -95,7 +96,7 @@ def storage_offset(self: Tensor) -> int:
 
 def is_shared(self: Tensor) -> bool:
     """Whether this memory is what ``share_memory_`` makes, which other processes may see."""
-    if self.is_cuda:
+    if self._data.__class__ is DeviceArray:
         return False
     return _in_shared_memory(_concrete(self, "is_shared()"))
 
@@ -109,7 +110,7 @@ def share_memory_(self: Tensor) -> Tensor:
     """
     from jtorch.eager import shared
 
-    if self.is_cuda:
+    if self._data.__class__ is DeviceArray:
         raise NotImplementedError(f"share_memory_() of a tensor on {self.device}: take x.cpu() first")
     if is_shared(self):
         return self
@@ -141,7 +142,7 @@ def _references(tensor: Tensor) -> tuple[int, int]:
 # -- copies ------------------------------------------------------------------------------------------------
 
 
-def _alike(tensor: Tensor, array: np.ndarray) -> Tensor:
+def _alike(tensor: Tensor, array: Any) -> Tensor:
     """A leaf of the same type and ``requires_grad`` over ``array``."""
     return _rebuild(type(tensor), array, tensor._requires_grad)
 
@@ -159,7 +160,7 @@ def _rebuild(cls: type[Tensor], array: Any, requires_grad: bool, place: device |
 
 def _copy(self: Tensor) -> Tensor:
     """``copy.copy``: another tensor over the same memory, off the tape."""
-    copied = _alike(self, self._data if self.is_cuda else _concrete(self, "copy()"))
+    copied = _alike(self, self._data if self._data.__class__ is DeviceArray else _concrete(self, "copy()"))
     copied.__dict__.update(self.__dict__)
     return copied
 
@@ -185,7 +186,7 @@ def _deepcopy(self: Tensor, memo: dict) -> Tensor:
 
 def _copied(tensor: Tensor, memo: dict) -> Any:
     """The elements of ``tensor`` in memory of their own; on a device not shared by copies of its views."""
-    if tensor.is_cuda:
+    if tensor._data.__class__ is DeviceArray:
         return op_module.bind(BY_NAME["clone"], tensor._data)
     return _copied_window(_concrete(tensor, "deepcopy()"), memo)
 
@@ -210,7 +211,7 @@ def _copied_window(array: np.ndarray, memo: dict) -> np.ndarray:
 
 def _reduce(self: Tensor, protocol: Any) -> Any:
     """Pickles hold the elements and what users hung on the tensor, and no tape."""
-    place = (self.device,) if self.is_cuda else ()
+    place = (self.device,) if self._data.__class__ is DeviceArray else ()
     made = (type(self), np.array(_concrete(self, "pickle")), self._requires_grad, *place)
     return (_rebuild, made, self.__dict__) if self.__dict__ else (_rebuild, made)
 

@@ -159,12 +159,12 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
     def device(self) -> device:
         """Where its elements lie."""
         data = self._data
-        return data.device if data.__class__ is DeviceArray else CPU
+        return CPU if isinstance(data, np.ndarray) else getattr(data, "device", CPU)
 
     @property
     def is_cuda(self) -> bool:
         """Whether they lie on a CUDA device."""
-        return self._data.__class__ is DeviceArray
+        return self.device is not CPU
 
     def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
         """Steps in elements, per dim; without elements those of a row-by-row tensor."""

@@ -80,7 +80,7 @@ class RNNCellBase(Module):
         return [input, *states]
 
     def _zeros(self, input: Tensor) -> Tensor:
-        return zeros(input.shape[0], self.hidden_size, dtype=input.dtype)
+        return zeros(input.shape[0], self.hidden_size, dtype=input.dtype, device=input.device)
 
     def _projected(self, input: Tensor) -> Any:
         """The input's part of the gates, with both biases."""

@@ -249,7 +249,7 @@ class RNNBase(Module):
         return x, [functions.stack(kept) for kept in last]
 
     def _zero_states(self, x: Tensor, batch: int) -> list[Tensor]:
-        return [zeros(batch, width, dtype=x.dtype) for width in self._state_widths()]
+        return [zeros(batch, width, dtype=x.dtype, device=x.device) for width in self._state_widths()]
 
     def _weights(self, names: list[str]) -> tuple[Any, Any, Any, Any, Any]:
         """(weight_ih, weight_hh, bias_ih, bias_hh, weight_hr), None for those that are absent."""

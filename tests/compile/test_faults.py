@@ -91,7 +91,7 @@ def test_writing_and_loading_kernels(monkeypatch):
         failing = types.SimpleNamespace(**{k: getattr(target, k) for k in ("name", "emit", "load")})
         setattr(failing, name, _planted(KeyError("a")))
         with monkeypatch.context() as patched:
-            patched.setattr(targets, "chosen", lambda _=False, failing=failing: failing)
+            patched.setattr(targets, "chosen", lambda *_, failing=failing: failing)
             with pytest.raises(InternalError, match=r"'program'.*JTORCH_COMPILE=0") as caught:
                 jtorch.compile(program)(jtorch.ones(2, 3))
         assert type(caught.value.__cause__) is KeyError

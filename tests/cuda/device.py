@@ -252,6 +252,12 @@ class FakeDevice:
         ctypes.memmove(to, self.memory.read(source, nbytes).ctypes.data, nbytes)
 
     @c_function
+    def cuMemcpyDtoDAsync_v2(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        self._enqueue(
+            stream, f"copy of {nbytes} bytes", lambda: self._fill(to, self.memory.read(source, nbytes).copy())
+        )
+
+    @c_function
     def cuMemsetD8Async(self, to: int, value: int, nbytes: int, stream: int) -> None:
         self._enqueue(
             stream, f"fill of {nbytes} bytes", lambda: self._fill(to, np.full(nbytes, value, np.uint8))

@@ -10,7 +10,6 @@ import pytest
 
 import jtorch
 from jtorch import nn
-from jtorch.core.errors import CompileError
 from tests.each import each
 
 pytestmark = pytest.mark.usefixtures("cuda")
@@ -316,12 +315,6 @@ def test_other_libraries_find_the_memory():
     x = jtorch.ones(2, 3, device="cuda").t()
     told = x._data.__cuda_array_interface__
     assert told["shape"] == (3, 2) and told["strides"] == (4, 12) and told["data"] == (x.data_ptr(), False)
-
-
-def test_a_compiled_function_refuses_them_and_says_so():
-    function = jtorch.compile(lambda x: x * 2.0)
-    with pytest.raises(CompileError, match=r"a tensor on cuda:0 in a compiled function.*x\.cpu\(\)"):
-        function(jtorch.ones(2, device="cuda"))
 
 
 def test_a_profile_notes_what_runs_there_once():

@@ -19,12 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from jtorch.compile.observe.frames import NULL
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stack_depth import depths
 from jtorch.compile.observe.stepping import Stop
+from jtorch.core.device_array import ARRAYS
 from jtorch.core.dim import is_symbolic
 from jtorch.eager.printing import graph_text, tensor_text
 from jtorch.eager.tensor import Size, Tensor
@@ -274,7 +273,7 @@ def is_number(value: Any) -> bool:
 
 def is_known(tensor: Tensor) -> bool:
     """Whether a recording can copy a tensor, which none of a vmap can be."""
-    return hasattr(tensor._data, "tracer") or isinstance(tensor._data, np.ndarray)
+    return hasattr(tensor._data, "tracer") or isinstance(tensor._data, ARRAYS)
 
 
 def _is_late(value: Any) -> bool:

@@ -21,6 +21,7 @@ from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.reading import Question, source_of
 from jtorch.compile.observe.stand_ins import is_array_stand_in, is_stand_in
+from jtorch.core.device_array import ARRAYS
 from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import Exact
 from jtorch.core.errors import Restart
@@ -77,7 +78,7 @@ class VersionRead(Read):
 def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, name: str) -> None:
     """``tensor.name`` is about to be asked."""
     place = observer.places.get(id(tensor))
-    if place is None and tensor._data.__class__ is not np.ndarray:  # made by the function
+    if place is None and tensor._data.__class__ not in ARRAYS:  # made by the function
         return
     written = observer.versions_before.get(id(tensor._cell))  # by the function
     version = tensor._version if written is None else int(written[1])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import types
 from typing import Any
 
-import numpy as np
-
 from jtorch.compile.observe import frames
 from jtorch.compile.observe.effects import (
     Cell,
@@ -36,6 +34,7 @@ from jtorch.compile.observe.reach import holds_computed
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stand_ins import is_array_stand_in
 from jtorch.core import watch
+from jtorch.core.device_array import ARRAYS
 from jtorch.core.errors import CompileError
 from jtorch.eager.tensor import Tensor
 
@@ -106,12 +105,7 @@ class Writing:
         fresh = place.identity not in self.effects.known
         if fresh and before is after and isinstance(after, Tensor):  # self.steps += 1
             return False
-        if (
-            fresh
-            and place.of_module
-            and isinstance(before, Tensor)
-            and before._data.__class__ is not np.ndarray
-        ):
+        if fresh and place.of_module and isinstance(before, Tensor) and before._data.__class__ not in ARRAYS:
             return False  # code of the library's put it there, and takes it away again: functional_call
         if fresh and before is not MISSING and isinstance(after, PLAIN) and same(before, after):
             if not self._has_read(place):  # a guard has it there before each call
@@ -196,7 +190,7 @@ def _is_count(before: Any, after: Any) -> bool:
 
 def _is_replaced(before: Any, after: Any) -> bool:
     """A tensor whose place another one takes."""
-    return type(before) is Tensor and type(before._data) is np.ndarray and isinstance(after, Tensor)
+    return type(before) is Tensor and type(before._data) in ARRAYS and isinstance(after, Tensor)
 
 
 def label(owner: Any, key: Any) -> str:

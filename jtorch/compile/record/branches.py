@@ -22,6 +22,7 @@ from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.record.exchange import refuse_elements
 from jtorch.compile.record.sizing import Counted, Masks, Sizing
+from jtorch.core.device_array import on_host
 from jtorch.core.dim import is_symbolic, symbol, value_of
 from jtorch.core.environment import LEAST
 from jtorch.core.errors import CompileError, CountNeeded, user_source
@@ -140,7 +141,7 @@ class Branches:
         """The values of ``atoms`` for the arguments of this recording."""
         refuse_elements(self.tracer)
         for entry in self.tracer.inputs[self._inputs :]:
-            self._values[entry.var] = np.asarray(entry.now(), entry.var.dtype)
+            self._values[entry.var] = np.asarray(on_host(entry.now()), entry.var.dtype)
         number = self._numbers.value
         for eqn in self.tracer.eqns[self._eqns :]:
             if eqn.outputs[0] in self._values:  # as somebody has said

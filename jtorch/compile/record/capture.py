@@ -63,6 +63,7 @@ from jtorch.compile.record.tree import flatten, rebuild
 from jtorch.compile.record.trials import Seen
 from jtorch.core import config, watch
 from jtorch.core import op as op_module
+from jtorch.core.device_array import ARRAYS
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Restart
 from jtorch.core.op import Context
@@ -102,6 +103,8 @@ class Capture:
     own: frozenset[int] = frozenset()  # ids of the tensors it made itself whose requires_grad it sets
     detached: frozenset[int] = frozenset()  # those among them that it takes off the tape
     sizing: Sizing | None = None  # which sizes of arguments are symbols
+    device: Any = None  # on which tensors from outside lie, if any do
+    on_device: set[Var] = field(default_factory=set)  # variables that lie there in eager mode
     why_exact: str = ""  # why none could be, where some should
     windows: list[np.ndarray] = field(default_factory=list)  # outside arrays that are views of inputs
     fixed: frozenset[int] = frozenset()  # arguments that must be these very tensors
@@ -202,7 +205,7 @@ def _of_flags(made: Capture) -> list[np.ndarray]:
     """The memory of tensors from outside whose ``requires_grad`` the function sets, used or not: a replay
     finds them as the recording left them."""
     owners = made.journal.owners("requires_grad")
-    return [t._data for t in owners if id(t) not in made.places and type(t._data) is np.ndarray]
+    return [t._data for t in owners if id(t) not in made.places and type(t._data) in ARRAYS]
 
 
 def _attempted(
@@ -358,6 +361,7 @@ def _capture(
     made.windows = [array for array, _ in tracer.windows.values()]
     made.traced = {k: t for k, t in traced.items() if isinstance(t, Tensor)}
     made.sizing, made.why_exact = sizing, known.why_exact
+    made.device, made.on_device = tracer.device, tracer.on_device
     if sizing is not None:
         sizing.recorded(tracer.branches.counts)
         made.sizing = sizing if sizing.shapes or sizing.counts else None

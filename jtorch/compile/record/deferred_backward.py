@@ -28,6 +28,7 @@ from jtorch.compile.observe.relied import facts_of_module
 from jtorch.compile.record.tape import nodes_under
 from jtorch.compile.record.trace import Tracer
 from jtorch.core import dtypes, watch
+from jtorch.core.device_array import ARRAYS
 from jtorch.core.errors import CompileError, Source
 from jtorch.eager.function import FunctionNode
 from jtorch.eager.tensor import Tensor
@@ -203,5 +204,5 @@ def _tensors_in(found: Later) -> Iterable[Tensor]:
     values = [part for r in found.reads for part in (r.value if isinstance(r.value, tuple) else (r.value,))]
     for module, _ in found.modules:
         values += [*module._parameters.values(), *module._buffers.values()]
-    known = {id(t): t for t in values if isinstance(t, Tensor) and t._data.__class__ is np.ndarray}
+    known = {id(t): t for t in values if isinstance(t, Tensor) and t._data.__class__ in ARRAYS}
     return known.values()

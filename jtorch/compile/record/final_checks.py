@@ -16,6 +16,7 @@ from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.trace import Tracer
 from jtorch.core import op as op_module
 from jtorch.core import watch
+from jtorch.core.device_array import ARRAYS
 from jtorch.core.errors import CompileError
 from jtorch.core.op import Context
 from jtorch.eager.rebase import LEAF, LEAF_WRITTEN, UNKNOWN_VIEW, VIEW_OF_LEAF
@@ -103,7 +104,7 @@ def check_arguments(effects: Effects, traced: dict[int, Tensor], leaves: list[An
     for k, twin in traced.items():
         leaf = leaves[k]
         source = twin._data.storage.source if isinstance(twin._data, Sym) else None
-        same = twin._data.__class__ is np.ndarray or (source is not None and twin._data is source.sym)
+        same = twin._data.__class__ in ARRAYS or (source is not None and twin._data is source.sym)
         if leaf._node is None and (twin._hooks is not leaf._hooks or not same):
             raise CompileError(
                 f"'{name}' changes the data or the hooks of argument {k}, which a recording would not. Do it "

@@ -24,12 +24,14 @@ from jtorch.compile.record.shared_memory import FOREIGN, MemoryShared, common_wh
 from jtorch.compile.record.sym import Storage, Sym
 from jtorch.compile.record.tensor_indices import Pick
 from jtorch.compile.record.view_chains import by_strides, direct
-from jtorch.core.device_array import DeviceArray
+from jtorch.core.device_array import ARRAYS, DeviceArray, address_of
+from jtorch.core.devices import CPU
 from jtorch.core.errors import CompileError, user_source
-from jtorch.core.op import Evaluator, Op
+from jtorch.core.op import BY_NAME, Evaluator, Op
 from jtorch.core.sizes import integer, shape_of
 from jtorch.core.strides import contiguous_strides, is_crowded
 from jtorch.eager.begun import Begun
+from jtorch.eager.on_device import COMPUTE, MIXED
 from jtorch.ops.slicing import OVERLAPPING
 
 CROWDED = (
@@ -65,6 +67,9 @@ class Memory(Evaluator):
         self.lent: list[np.ndarray] = []  # arrays among the arguments, as the function sees them
         self.numpy_arrays = NumpyArrays()
         self.numpy_numbers: set[int] = set()  # places of NumPy's numbers among the arguments
+        self.device: Any = None  # on which tensors from outside lie, if any do
+        self.on_device: set[Any] = set()  # variables that lie there in eager mode
+        self.on_host: set[Any] = set()  # those that come from tensors of the host
         self.open = True
         self.turn: Any = None  # what a turn has made that is recorded: see ``loops``
         self.of_turns: set[Var] = set()  # what those have made that are over
@@ -78,10 +83,39 @@ class Memory(Evaluator):
         outputs = tuple(Var(t) for t in types_of(op, atoms, statics))
         for v in outputs:
             check_dtype(v.dtype)
+        if self.device is not None:
+            self._place(op, atoms, outputs)
         self.eqns.append(Eqn(op, tuple(atoms), statics, outputs, user_source()))
         if self.turn is not None:
             self.turn.update(outputs)
         return outputs
+
+    def _place(self, op: Op, atoms: Sequence[Atom], outputs: Sequence[Var]) -> None:
+        """Note where ``outputs`` lie in eager mode, as far as tensors that come from outside say it. Raises
+        its error where those lie on two devices."""
+        variables = [a for a in atoms if isinstance(a, Var)]
+        if not any(v in self.on_device for v in variables):
+            if any(v in self.on_host for v in variables):
+                self.on_host.update(outputs)
+            return
+        may_index = op.scatter is not None or op.kind not in COMPUTE
+        for v in variables:
+            if v in self.on_host and v.shape and not (may_index and v.dtype.kind in "iub"):
+                raise RuntimeError(MIXED.format(self.device, CPU))
+        self.on_device.update(outputs)
+
+    def device_of(self, value: Any) -> Any:
+        """Where a traced tensor lies in eager mode."""
+        return self.device if value.storage.current in self.on_device else CPU
+
+    def move(self, value: Any, device: Any) -> Any:
+        if device.type == "cuda" and self.device is not None:
+            atom = self.read(self.lift(value))
+            if isinstance(atom, Var) and atom not in self.on_host:  # what a factory has just made
+                (moved,) = self.emit(BY_NAME["clone"], [atom], {})
+                self.on_device.add(moved)
+                return self.fresh(moved)
+        return super().move(value, device)
 
     def leave_turn(self, does: str) -> None:
         """Raise where a turn ``does`` what no loop can do."""
@@ -103,26 +137,20 @@ class Memory(Evaluator):
 
     def lift(self, value: Any) -> Any:
         """An outside array as a traced one (making it an input), anything else as it is."""
-        if isinstance(value, np.ndarray):
+        if isinstance(value, ARRAYS):
             found = self.arrays.get(id(value))
             if found is None and (window := self._window(value)) is not None:
                 return window
             if found is None:
                 found = self._touch(value)
             return found.sym
-        if value.__class__ is DeviceArray:
-            raise CompileError(
-                f"{user_source()}: a tensor on {value.device} in a compiled function: what is compiled takes "
-                "tensors of the host so far. Call the function uncompiled, which computes on the device, or "
-                "give it x.cpu()."
-            )
         if isinstance(value, (tuple, list)):
             return tuple(map(self.lift, value))
         if type(value) is NumpyArray:
             return value.memory
         return self.new(np.asarray(value)) if isinstance(value, np.generic) else value
 
-    def _window(self, array: np.ndarray) -> Sym | None:
+    def _window(self, array: Any) -> Sym | None:
         """An outside array as a view of memory that it shares with others, and into which one is written."""
         known = self.windows.get(id(array))
         if known is None:
@@ -151,13 +179,18 @@ class Memory(Evaluator):
             raise MemoryShared(whole)
         raise CompileError(OVERLAP.format(source=user_source()))
 
-    def _touch(self, array: np.ndarray) -> ArrayInput:
+    def _touch(self, array: Any) -> ArrayInput:
         if id(array) in self.argument_arrays:
             raise ArgumentReached(self.argument_arrays[id(array)])
         check_dtype(array.dtype)
         self._check_parts(array)
         shape = shape_of(self.shapes.get(id(array), array.shape))
         entry = ArrayInput(Var(Type(array.dtype, shape)), array)
+        if array.__class__ is DeviceArray:
+            self.device = array.device
+            self.on_device.add(entry.var)
+        elif isinstance(array, np.ndarray):
+            self.on_host.add(entry.var)
         for other in self._rivals(array):
             if array.size and other.array.size and overlap(other.array, array):
                 if other.written:  # what was written is not what this tensor would be read as
@@ -292,6 +325,7 @@ class Memory(Evaluator):
     def new(self, array: np.ndarray) -> Any:
         entry = ConstantInput(Var(Type(array.dtype, array.shape)), np.array(array, order="C"))
         self.inputs.append(entry)
+        self.on_host.add(entry.var)
         return self.fresh(entry.var)
 
     def own(self, value: Any, given: set[int]) -> Any:
@@ -300,7 +334,7 @@ class Memory(Evaluator):
     def made(self, tensor: Any) -> bool:
         """Whether the function made ``tensor``: over traced memory or, e.g. by ``detach()``, over that of a
         tensor from outside."""
-        if tensor._data.__class__ is not np.ndarray:
+        if tensor._data.__class__ not in ARRAYS:
             return id(tensor) not in self.places
         entry = self.arrays.get(id(tensor._data))
         given = entry is not None and entry.argument is not None and id(tensor) not in self.places
@@ -318,14 +352,14 @@ class Memory(Evaluator):
         sym = self.lift(value)
         offset, source = sym.offset * sym.dtype.itemsize, sym.storage.source
         if source is not None and source.argument is None:  # it lies where it lay when this was recorded
-            return None, source.array.__array_interface__["data"][0] + offset
+            return None, address_of(source.array) + offset
         return sym.storage, offset
 
     def is_argument(self, tensor: Any) -> bool:
         return id(tensor) in self.places
 
     def rebinding(self, tensor: Any) -> None:
-        outside = tensor._data.__class__ is np.ndarray or self.is_argument(tensor)
+        outside = tensor._data.__class__ in ARRAYS or self.is_argument(tensor)
         if outside and (tensor._requires_grad or not self.made(tensor)):
             raise CompileError(
                 f"{user_source()}: '{self.name}' gives a tensor from outside other memory (.data =, set_(), "

@@ -9,9 +9,8 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from jtorch.compile.graph.ir import Eqn, Var
+from jtorch.core.device_array import ARRAYS
 from jtorch.core.errors import Source
 from jtorch.eager.node import Node
 from jtorch.nn.module import Module
@@ -60,7 +59,7 @@ class Nodes:
         if isinstance(target, Node):
             return self._of.get(target)
         data = target._data
-        if isinstance(data, np.ndarray):
+        if isinstance(data, ARRAYS):
             entry = self._tracer.arrays.get(id(data))
             data = None if entry is None else entry.sym
         current = None if data is None else data.storage.current

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jtorch.compile.observe.reach import seen_by_users_code
+from jtorch.core.device_array import ARRAYS
 from jtorch.core.errors import CompileError, Source
 
 if TYPE_CHECKING:
@@ -70,5 +71,5 @@ def _sees(tensors: list[Any] | None, array: np.ndarray) -> bool:
     """Whether one of ``tensors`` lies in the memory of ``array``."""
     if tensors is None:
         return True
-    held = (t._data for t in tensors if t._data.__class__ is np.ndarray)
+    held = (t._data for t in tensors if t._data.__class__ in ARRAYS)
     return any(np.may_share_memory(array, other) for other in held)

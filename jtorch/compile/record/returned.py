@@ -420,7 +420,7 @@ def view_of_array(
 ) -> Tensor:
     """Memory through a chain of views: a result that aliases ``base``, whose version it shares."""
     for op, statics in chain:
-        array = op.body(EAGER.xp, array, **statics)
+        array = EAGER.table[op.index](array, **statics)
     out = wrap(array)
     out._cell, out._base, out._how = cell, base, None
     out._requires_grad = requires_grad
@@ -431,7 +431,7 @@ def viewed(tensor: Tensor, step: tuple) -> Tensor:
     """A view of ``tensor`` by one step of a chain, off the tape, that remembers how it was made; ``several``
     is (place, name) where that was a function that gives several."""
     op, statics, several = step
-    out = off_tape(op.body(EAGER.xp, tensor._data, **statics), tensor._cell)
+    out = off_tape(EAGER.table[op.index](tensor._data, **statics), tensor._cell)
     how = (tensor, op, *(statics[name] for name in op.statics))
     if several is not None:
         how = OneOfSeveral(how)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.device_array import ARRAYS, address_of
 from jtorch.core.errors import Restart
 
 Owners = Mapping[int, list[np.ndarray]]
@@ -15,7 +16,7 @@ FOREIGN = object()  # who owns memory that came from elsewhere than NumPy, and m
 
 def owner(array: np.ndarray) -> Any:
     """The array that owns the memory of ``array``, or FOREIGN: buffers and what ``as_strided`` makes."""
-    while isinstance(array.base, np.ndarray):
+    while isinstance(array.base, ARRAYS):
         array = array.base
     return array if array.base is None else FOREIGN
 
@@ -57,7 +58,7 @@ def common_whole(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 def part_of(array: np.ndarray, whole: np.ndarray) -> dict[str, Any] | None:
     """What ``strided`` takes to make ``array`` of the elements of ``whole``, row by row."""
     item = array.dtype.itemsize
-    begin = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    begin = address_of(array) - address_of(whole)
     shifts = [s for s, n in zip(array.strides, array.shape, strict=True) if n > 1]
     if array.dtype != whole.dtype or any(s <= 0 for s in shifts) or any(s % item for s in (begin, *shifts)):
         return None

@@ -16,6 +16,7 @@ from jtorch.compile.observe.stand_ins import is_array_stand_in
 from jtorch.compile.record.inputs import ArrayInput, GradInput
 from jtorch.compile.record.items import item_of
 from jtorch.compile.record.numpy_arrays import beside
+from jtorch.core.device_array import ARRAYS
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME
 from jtorch.core.strides import contiguous_strides
@@ -113,13 +114,18 @@ class Sym:
         """Whether the recording that this value belongs to is over."""
         return not self.tracer.open
 
+    @property
+    def device(self) -> Any:
+        """Where it would lie in eager mode."""
+        return self.tracer.device_of(self)
+
     def shared(self) -> Any:
         """Itself, for a tensor over it: see ``NumpyArray``."""
         return self
 
     def lies_in(self, value: Any) -> bool:
         """Whether its memory is that of ``value``, which is a Sym or an array from outside."""
-        if value.__class__ is np.ndarray:  # which may be recorded as a part of a larger one
+        if value.__class__ in ARRAYS:  # which may be recorded as a part of a larger one
             return self.storage.source is not None and self.tracer.lift(value).storage is self.storage
         return value.storage is self.storage
 

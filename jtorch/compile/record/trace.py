@@ -50,6 +50,7 @@ from jtorch.compile.record.put_off import PutOff
 from jtorch.compile.record.sym import Sym
 from jtorch.core import op as op_module
 from jtorch.core import watch
+from jtorch.core.device_array import ARRAYS
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.core.op import BY_NAME, TABLE, Kind, Op
@@ -265,7 +266,7 @@ class Tracer(Memory):
 
     def _is_written(self, data: Any) -> bool:
         """Whether a tensor over ``data`` has other elements than at the beginning of the call."""
-        if not isinstance(data, np.ndarray):
+        if not isinstance(data, ARRAYS):
             return True
         return any(e.written and np.may_share_memory(e.array, data) for e in self.arrays.values())
 
@@ -427,7 +428,7 @@ class Tracer(Memory):
                 "works on a .grad that requires grad", "Detach it outside (p.grad = p.grad.detach())."
             )
         shape, own = grad._data.shape, tensor._data
-        if type(own) is np.ndarray and (shape, grad._data.dtype) != (own.shape, own.dtype):
+        if type(own) in ARRAYS and (shape, grad._data.dtype) != (own.shape, own.dtype):
             self.refuse(
                 f"works on a .grad of {grad._data.dtype}{list(shape)}, of a tensor that is {own.dtype}"
                 f"{list(own.shape)} by now",

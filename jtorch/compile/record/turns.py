@@ -17,6 +17,7 @@ from jtorch.compile.observe.kinds import Kind as Of
 from jtorch.compile.observe.kinds import kind_of
 from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.reach import UNKNOWN, led_to, parts_of
+from jtorch.core.device_array import ARRAYS
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import CONTEXT, Kind
 from jtorch.eager.engine import Run
@@ -49,7 +50,7 @@ class Inside(set):
 
 def is_plain(tensor: Tensor) -> bool:
     data = tensor._data
-    return (hasattr(data, "tracer") or isinstance(data, np.ndarray)) and data.dtype.kind in "fiub"
+    return (hasattr(data, "tracer") or isinstance(data, ARRAYS)) and data.dtype.kind in "fiub"
 
 
 class Turn:

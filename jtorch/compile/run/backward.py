@@ -25,11 +25,11 @@ from jtorch.compile.record.inputs import ArrayInput, of
 from jtorch.compile.record.returned import ViewOnTape
 from jtorch.compile.record.sizing import Sizing
 from jtorch.compile.record.tape import INNER
-from jtorch.compile.run.caller import in_order
 from jtorch.compile.run.targets import INTERPRETER, of_sizes
 from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
 from jtorch.core import config
+from jtorch.core.device_array import in_order
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.node import BACKWARD_TWICE, Node

@@ -56,6 +56,7 @@ from jtorch.compile.record.tree import unflatten
 from jtorch.compile.run.caller_guards import Guarded, number_text
 from jtorch.compile.run.lines import About, Line, Mark, Return, deeper, function_of
 from jtorch.core import op as op_module
+from jtorch.core.device_array import in_order
 from jtorch.core.errors import CompileError, CudaError, FailedCheck, OtherBranch
 from jtorch.core.failure import FailureKind
 from jtorch.core.op import Context
@@ -90,7 +91,7 @@ class _Caller(Guarded, Visitor[str]):
             "CONTEXT": op_module.CONTEXT, "SAVED_HOOKS": IN_FORCE, "EAGER": EAGER,
             "MISS": MISS, "OtherBranch": OtherBranch,
             "Tensor": Tensor, "wrap": wrap, "leaf": tensors.leaf, "plan": plan,
-            "empty": np.empty, "run": plan.runner.run,
+            "empty": np.empty, "there": plan.empty_there, "run": plan.runner.run,
             "clock": plan.clock, "gradients": plan.gradients, "fail": lambda s: fail(plan, s),
             "stop": lambda error: stop(plan, error),
             "replay": plan.runner, "give_back": give_back, "put_back": put_back,
@@ -150,7 +151,8 @@ class _Caller(Guarded, Visitor[str]):
         index = entry[1]
         type = self.output_type(index)
         dtype = self.name("D", type.dtype)
-        self.add(f"r{index} = empty({type.shape}, {dtype})")
+        empty = "there" if self.plan.lies_there(index) else "empty"
+        self.add(f"r{index} = {empty}({type.shape}, {dtype})")
         return f"r{index}"
 
     def array(self, entry: ArrayInput) -> str:
@@ -209,7 +211,8 @@ class _Caller(Guarded, Visitor[str]):
     def grad(self, entry: GradInput) -> str:
         value = self.name("q", None)
         if not entry.present:
-            self.add(f"{value} = empty({entry.var.shape}, {self.name('D', entry.var.dtype)})")
+            empty = "there" if self.plan.capture.device is not None else "empty"
+            self.add(f"{value} = {empty}({entry.var.shape}, {self.name('D', entry.var.dtype)})")
             return value
         grad = self.gradients[id(entry)] = self.name("p", None)
         self.add(f"{grad} = {self.tensor(entry.tensor)}.grad", state=True)
@@ -330,11 +333,6 @@ class _Caller(Guarded, Visitor[str]):
         name = self.name("f", None)
         self.add(f"{name} = {made}")
         return name
-
-
-def in_order(array: np.ndarray) -> np.ndarray:
-    """Row by row; unlike ``np.ascontiguousarray`` without an axis where there was none."""
-    return np.asarray(array, order="C")
 
 
 def put_back(generator: Any, before: tuple[int, int], position: tuple[int, int]) -> None:

@@ -203,6 +203,7 @@ class Guarded:
             self.add(f"if a{k}.__class__ is ndarray and a{k}.dtype == {dtype}: a{k} = lend(a{k})")
         self.miss_unless(About.TENSOR, f"a{k}.__class__ is {cls}")
         self.add(f"d{k} = a{k}._data")
+        self.miss_unless(About.TENSOR, f"d{k}.__class__ is {self.name('C', type(data))}")
         if is_lent(leaf):
             self.miss_unless(About.TENSOR, f"d{k}.flags.writeable is {data.flags.writeable}")
         if k in self.plan.capture.fixed:

@@ -33,10 +33,11 @@ from jtorch.compile.run.backward import Backward
 from jtorch.compile.run.counts import Counts, ahead_of
 from jtorch.compile.run.lines import written
 from jtorch.compile.run.state import Clock, Gradients, follow
-from jtorch.compile.target import Binding, Target, address_of
+from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
 from jtorch.core import watch
-from jtorch.core.errors import OtherCount
+from jtorch.core.device_array import DeviceArray, address_of
+from jtorch.core.errors import CompileError, OtherCount
 from jtorch.core.op import Context
 from jtorch.eager.tensor import Tensor
 
@@ -53,10 +54,12 @@ class Wiring(Visitor[None]):
             entry.visit(self)
 
     def array(self, entry: ArrayInput) -> None:
-        if entry.argument is None and _in_order(entry.array):
-            self.binding.fix(self.place, entry.array)
-        else:
+        if entry.argument is not None or not _in_order(entry.array):
             self._bring(entry)
+        elif entry.array.__class__ is DeviceArray:
+            self.binding.fix_there(self.place, entry.array, address_of(entry.array))
+        else:
+            self.binding.fix(self.place, entry.array)
 
     def constant(self, entry: ConstantInput) -> None:
         self.binding.fix(self.place, entry.array)
@@ -107,6 +110,13 @@ class CompiledPlan:
         self.capture, leaves = capture, capture.whole(leaves)
         self.timings = timings
         self.gradients = Gradients()
+        if capture.device is not None:
+            self.gradients.zeros = self._zeros_there
+            if capture.differentiable:
+                raise CompileError(
+                    f"'{capture.name}' gives a tensor on {capture.device} with its graph, to go backward "
+                    "outside: call backward() in the compiled function."
+                )
         self.clock = Clock()
         self.wiring = Wiring(capture)
         self.grad_outputs: list[tuple[Any, Any]] = []  # (argument tensor's position, result index)
@@ -196,9 +206,26 @@ class CompiledPlan:
 
     def _grad_destination(self, tensor: Any, atom: Any) -> Destination:
         slot = self.gradients.add(tensor, atom.type if isinstance(atom, Var) else _type_of(tensor))
+        place, binding = Place(Where.GRAD, slot.index), self.wiring.binding
         # not kept: whoever keeps the gradient has the plan take another buffer
-        self.wiring.binding.fixed[Place(Where.GRAD, slot.index)] = address_of(slot.buffer)
+        binding.fixed[place] = address_of(slot.buffer)
+        if slot.buffer.__class__ is DeviceArray:
+            binding.resident.add(place)
         return Destination(Use.GRAD, slot.index)
+
+    def _zeros_there(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return targets.device_memory().uploaded(np.zeros(shape, dtype))
+
+    def empty_there(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        """Memory on the device that the tensors are on."""
+        return targets.device_memory().empty(dtype, shape)
+
+    def lies_there(self, index: int) -> bool:
+        """Whether result ``index`` is an array on a device."""
+        capture = self.capture
+        if capture.device is None:
+            return False
+        return index >= capture.n_results or capture.graph.outputs[index] in capture.on_device
 
     def _follow_versions(self) -> None:
         for entry in self.capture.effects.writes:

@@ -1,9 +1,11 @@
-"""Running plans on a CUDA device, over the host's memory: what a call reads is copied to the device, what it
-wrote is copied back.
+"""Running plans on a CUDA device: what a call brings is copied to where the plan has its place for it, what
+it gives is copied from there; from the host's memory, or on the device where tensors lie there.
 
-On the device everything has its place for good: inputs, results, gradients, the arena. A run is uploads, one
-small kernel that sets what are single words (``cuda_patch``), one graph (``cuda_graph``), and downloads.
-Nothing of the host's is written where a kernel reported an error.
+On the device everything has its place for good: inputs, results, gradients, the arena. What the function
+reaches by itself and lies on the device, as parameters do, is worked on where it lies. A run is copies, one
+small kernel that sets what are single words (``cuda_patch``), one graph (``cuda_graph``), and copies.
+Nothing outside of the plan is written where a kernel reported an error: a plan of which one may has places of
+its own for all that it writes.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from jtorch.compile.run.cuda_patch import patch
 from jtorch.compile.run.replay import failure_of
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
+from jtorch.core.device_array import DeviceArray, address_of
 from jtorch.core.failure import Failure
 from jtorch.native.cuda.device import Device
 
@@ -30,7 +33,7 @@ _WORD = 8
 
 
 class _Copy(NamedTuple):
-    """A place, and where it lies on the device."""
+    """A place, and where the plan has it on the device."""
 
     place: Place
     address: int
@@ -46,6 +49,7 @@ class CudaRunner(Runner):
         products_of(code)  # refuses what cannot be done, before anything is allocated
         self.code, self.plan, self.device = code, code.plan, device
         self.numbers, self.fixed, self.dynamic = binding.numbers, binding.fixed, binding.dynamic
+        self.resident = binding.resident
         with device.own():
             self._allocate()
         self.graph = CudaGraph(code, device, self.addresses)
@@ -55,13 +59,19 @@ class CudaRunner(Runner):
         """Memory for each place outside of the arena that steps touch: single words side by side."""
         read, written = self._touched("reads"), self._touched("writes")
         sizes = read | written
-        words = [p for p in sizes if p.kind is Where.INPUT and p in self.fixed and sizes[p] == _WORD]
+        may_fail = any(kernel.errors for kernel in self.code.kernels.values())
+        in_place = {p for p in self.resident & sizes.keys() if p.kind is Where.INPUT}
+        in_place -= written.keys() if may_fail else set()
+        outside = [p for p in sizes if p.kind is Where.INPUT and p not in self.resident]
+        words = [p for p in outside if p in self.fixed and sizes[p] == _WORD]
+        own = {place: n for place, n in sizes.items() if place not in in_place}
         self.words = self.device.allocate(_WORD * len(words))
         self.word_places = words
-        self.buffers = {place: self.device.allocate(n) for place, n in sizes.items() if place not in words}
+        self.buffers = {place: self.device.allocate(n) for place, n in own.items() if place not in words}
         self.addresses = {place: buffer.address for place, buffer in self.buffers.items()}
         self.addresses |= {place: self.words.address + _WORD * k for k, place in enumerate(words)}
-        copies = [_Copy(place, self.addresses[place], nbytes) for place, nbytes in sizes.items()]
+        self.addresses |= {place: self.fixed[place] for place in in_place}
+        copies = [_Copy(place, self.addresses[place], nbytes) for place, nbytes in own.items()]
         self.uploads = [c for c in copies if c.place.kind is Where.INPUT and c.place not in words]
         self.downloads = [c for c in copies if c.place in written and c.nbytes]
 
@@ -83,16 +93,24 @@ class CudaRunner(Runner):
         with self.alone, self.device.own():
             store(self.numbers, arguments)
             for place, address, nbytes in self.uploads:
-                self.device.upload(address, self._host(place, arguments), nbytes)
+                source, is_there = self._outside(place, arguments)
+                copy = self.device.copy if is_there else self.device.upload
+                copy(address, source, nbytes)
             patch(self.device, self.words.address, [_word(self.fixed[place]) for place in self.word_places])
             self.graph.launch()
-            failed = self.graph.table.failed()
+            failed = self.graph.table.failed() if self.graph.table.n_errors else None
             if failed is not None:
                 self.failed, code = failed
                 return (self.plan.tasks.index(self.failed) << 16) | code
-            copies = [(self._host(place, arguments), address, n) for place, address, n in self.downloads]
+            to_host = []
+            for place, address, nbytes in self.downloads:
+                to, is_there = self._outside(place, arguments)
+                if is_there:
+                    self.device.copy(to, address, nbytes)
+                else:
+                    to_host.append((to, address, nbytes))
             self.device.download_all(
-                copies, functools.partial(self._done.extend, itertools.islice(self._runs, 1))
+                to_host, functools.partial(self._done.extend, itertools.islice(self._runs, 1))
             )
         return 0
 
@@ -100,14 +118,15 @@ class CudaRunner(Runner):
     def ended(self) -> int:
         return self._done[-1]
 
-    def _host(self, place: Place, arguments: Sequence[Any]) -> int:
-        """Where the host's memory for a place is in this call."""
+    def _outside(self, place: Place, arguments: Sequence[Any]) -> tuple[int, bool]:
+        """(where what a place stands for lies in this call, whether that is on the device)"""
         if place in self.fixed:
-            return self.fixed[place]
-        return arguments[self.dynamic[place]].__array_interface__["data"][0]
+            return self.fixed[place], place in self.resident
+        array = arguments[self.dynamic[place]]
+        return address_of(array), array.__class__ is DeviceArray
 
     def move(self, place: Place, address: int) -> None:
-        """Give a place of the host another address."""
+        """Give a place outside another address."""
         self.fixed[place] = address
 
     def failure(self, status: int) -> Failure:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.graph.ir import Type
+from jtorch.core.device_array import address_of, copied
 from jtorch.core.lazy_grad import LazyGrad
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor, wrap
@@ -86,11 +87,13 @@ class PlanGrad(LazyGrad):
 
     __slots__ = ("buffer", "escaped", "index", "owner", "tensor", "view")
 
-    def __init__(self, owner: Gradients, index: int, tensor: Tensor, type: Type) -> None:
+    def __init__(
+        self, owner: Gradients, index: int, tensor: Tensor, type: Type, zeros: Callable[..., Any]
+    ) -> None:
         self.owner = owner
         self.index = index
         self.tensor = tensor
-        self.buffer = np.zeros(type.shape, type.dtype)
+        self.buffer = zeros(type.shape, type.dtype)
         self.view: Tensor | None = None
         self.escaped = False
 
@@ -111,10 +114,11 @@ class Gradients:
     def __init__(self) -> None:
         self.slots: list[PlanGrad] = []
         self.stale = self.unbound = True
+        self.zeros: Callable[..., Any] = np.zeros  # makes a buffer
         self.move: Any = None  # replay's move(place, address), by slot
 
     def add(self, tensor: Tensor, type: Type) -> PlanGrad:
-        slot = PlanGrad(self, len(self.slots), tensor, type)
+        slot = PlanGrad(self, len(self.slots), tensor, type, self.zeros)
         self.slots.append(slot)
         return slot
 
@@ -128,13 +132,13 @@ class Gradients:
         unbound = self.unbound
         self.stale = self.unbound = False  # first: a gradient that another thread takes now is for next time
         try:
-            fresh = [(slot, np.copy(slot.buffer)) for slot in self.slots if slot.escaped]
+            fresh = [(slot, copied(slot.buffer)) for slot in self.slots if slot.escaped]
             for slot, buffer in fresh:
                 if slot.tensor._grad is slot:
                     before.append((slot.tensor, slot.view))
                 slot.buffer = buffer
                 slot.view, slot.escaped = None, False
-                self.move(slot.index, buffer.__array_interface__["data"][0])
+                self.move(slot.index, address_of(buffer))
             for slot in self.slots if unbound else ():
                 if slot.tensor._grad is not slot:
                     before.append((slot.tensor, slot.tensor._grad))

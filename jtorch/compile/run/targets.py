@@ -34,7 +34,7 @@ def emit_on_device(plan: Plan) -> Code:
 
 
 def on_device(device: Any) -> Target:
-    """A CUDA device, a ``jtorch.native.cuda.device.Device``. Tensors stay in the host's memory."""
+    """A CUDA device, a ``jtorch.native.cuda.device.Device``. Tensors may lie there, or on the host."""
 
     def load(code: Code, _: Any, binding: Binding) -> Any:
         from jtorch.compile.run.cuda import CudaRunner
@@ -42,6 +42,13 @@ def on_device(device: Any) -> Target:
         return CudaRunner(code, binding, device)
 
     return Target("cuda", emit_on_device, load)
+
+
+def device_memory() -> Any:
+    """That of the device that tensors are on."""
+    from jtorch.compile.run import device_memory  # with the driver's functions
+
+    return device_memory.current()
 
 
 def of_sizes(target: Target, env: Environment, names: Sequence[str] | None = None) -> Target:
@@ -58,8 +65,11 @@ def _turns(loop: Loop) -> Turns:
     return Turns(loop, CPU, functools.partial(of_sizes, CPU))
 
 
-def chosen(interpreted: bool = False) -> Target:
-    """The one that a function's ``mode="interpret"``, or else ``JTORCH_JIT``, asks for."""
+def chosen(interpreted: bool = False, device: Any = None) -> Target:
+    """The one that a function's ``mode="interpret"``, or else ``JTORCH_JIT``, asks for; of tensors on a
+    ``device`` that device."""
+    if device is not None:
+        return on_device(device_memory().native)
     if interpreted:
         return INTERPRETER
     return CPU if config.jitted() else PYTHON

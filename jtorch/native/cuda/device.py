@@ -143,6 +143,11 @@ class Device:
             self.synchronize()  # which says what it was
             raise CudaError("cuMemcpyDtoHAsync_v2 has failed")
 
+    def copy(self, to: int, address: int, nbytes: int) -> None:
+        """From one place on the device to another."""
+        if nbytes:
+            self.cuda.cuMemcpyDtoDAsync_v2(to, address, nbytes, self.stream)
+
     def clear(self, address: int, nbytes: int) -> None:
         """Zeros."""
         if nbytes:

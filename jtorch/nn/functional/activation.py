@@ -184,7 +184,7 @@ def gumbel_softmax(
     if not hard:
         return soft
     largest = soft.detach().argmax(dim, keepdim=True)
-    places = arange(logits.shape[dim]) if logits.ndim else zeros((), dtype=int64)
+    places = arange(logits.shape[dim], device=logits.device) if logits.ndim else zeros((), dtype=int64)
     if logits.ndim:
         places = places.reshape([-1 if k == dim % logits.ndim else 1 for k in range(logits.ndim)])
     return (places == largest).to(soft.dtype) - soft.detach() + soft

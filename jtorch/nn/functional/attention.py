@@ -208,7 +208,7 @@ def _one_key_more(mask: Tensor | None) -> Tensor | None:
     """``mask`` with a last column of zeros: every query sees the key that was added."""
     if mask is None:
         return None
-    return functions.cat([mask, zeros(*mask.shape[:-1], 1, dtype=mask.dtype)], -1)
+    return functions.cat([mask, zeros(*mask.shape[:-1], 1, dtype=mask.dtype, device=mask.device)], -1)
 
 
 def _merged_mask(mask: Tensor | None, padding: Tensor, batch: int, heads: int, source: int) -> Tensor:
@@ -330,7 +330,7 @@ def multi_head_attention_forward(
     k = k if static_k is None else _check_static("static_k", static_k, rows, head)
     v = v if static_v is None else _check_static("static_v", static_v, rows, head)
     if add_zero_attn:
-        k, v = (functions.cat([t, zeros(rows, 1, head, dtype=t.dtype)], 1) for t in (k, v))
+        k, v = (functions.cat([t, zeros(rows, 1, head, dtype=t.dtype, device=t.device)], 1) for t in (k, v))
         mask, padding = _one_key_more(mask), _one_key_more(padding)
     source = k.shape[1]
     if padding is not None:

@@ -68,7 +68,7 @@ def _mass(log_probs: Any, times: Any) -> Any:
     PyTorch's gradient is that of the scores before log_softmax: it has a term exp(log_probs), which
     log_softmax's own gradient leaves as it is. This sum, added and taken away again, brings it in.
     """
-    steps = arange(log_probs.shape[0]).unsqueeze(1)
+    steps = arange(log_probs.shape[0], device=log_probs.device).unsqueeze(1)
     running = (steps < times).to(log_probs.dtype).unsqueeze(2)
     return (log_probs.exp() * running).sum((0, 2))
 

@@ -54,7 +54,9 @@ def _feature_mask(input: Tensor, p: float) -> Tensor:
     """(N, C, 1, ...): 0 with probability ``p``, else 1/(1-p)."""
     if input.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-    return _dropped(ones((*input.shape[:2], *(1,) * (input.ndim - 2)), dtype=input.dtype), p)
+    return _dropped(
+        ones((*input.shape[:2], *(1,) * (input.ndim - 2)), dtype=input.dtype, device=input.device), p
+    )
 
 
 def _feature_dropout(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
@@ -154,7 +156,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     _check(p, "alpha_dropout", input)
     if not training or p == 0.0:
         return input
-    mask = _dropped(ones(tuple(input.shape), dtype=input.dtype), p)
+    mask = _dropped(ones(tuple(input.shape), dtype=input.dtype, device=input.device), p)
     return _finished(input, _saturated(input, mask, p), inplace)
 
 

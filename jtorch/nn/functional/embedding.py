@@ -216,7 +216,9 @@ def _checked_bounds(offsets: Any, n: int, include_last: bool) -> tuple[Any, Any]
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
     if include_last:
         return offsets[:-1], offsets[1:]
-    return offsets, functions.cat([offsets[1:], full((min(offsets.shape[0], 1),), n, dtype=dt.int64)])
+    return offsets, functions.cat(
+        [offsets[1:], full((min(offsets.shape[0], 1),), n, dtype=dt.int64, device=offsets.device)]
+    )
 
 
 def _reduced_by_start(rows: Any, counts: Any, starts: Any, ends: Any, mode: str) -> Tensor:
@@ -224,7 +226,9 @@ def _reduced_by_start(rows: Any, counts: Any, starts: Any, ends: Any, mode: str)
     bags, n = starts.shape[0], rows.shape[0]
     if not bags:
         return rows[:0]
-    to = ops.searchsorted(ends, arange(n), right=True)  # ``bags`` for rows after the last one
+    to = ops.searchsorted(
+        ends, arange(n, device=ends.device), right=True
+    )  # ``bags`` for rows after the last one
     if counts is not None:
         rows = functions.where(counts.unsqueeze(-1), rows, 0.0)
     total = ops.index_add(rows, to, axes=(0,), shape=(bags + 1, rows.shape[1]))[:bags]
@@ -239,12 +243,14 @@ def _reduced_by_start(rows: Any, counts: Any, starts: Any, ends: Any, mode: str)
 def _as_wide_rectangle(rows: Any, counts: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
     """``_as_rectangle`` for bags given by tensors, as wide as the longest that there may be."""
     n = rows.shape[0]
-    where = starts.unsqueeze(1) + arange(n)
+    where = starts.unsqueeze(1) + arange(n, device=starts.device)
     where = functions.where(where < ends.unsqueeze(1), where, n)
-    filled = functions.cat([rows, full((1, rows.shape[1]), 0.0, dtype=rows.dtype)])
+    filled = functions.cat([rows, full((1, rows.shape[1]), 0.0, dtype=rows.dtype, device=rows.device)])
     if counts is None:
         return filled[where], where < n
-    return filled[where], functions.cat([counts, full((1,), False, dtype=dt.bool_)])[where]
+    return filled[where], functions.cat([counts, full((1,), False, dtype=dt.bool_, device=counts.device)])[
+        where
+    ]
 
 
 def _reduced(rows: Any, counts: Any, mode: str) -> Tensor:
@@ -294,10 +300,12 @@ def _as_rectangle(rows: Any, counts: Any, bounds: list[int]) -> tuple[Any, Any]:
     longest = max(sizes, default=0)
     places = [[a + k if k < m else n for k in range(longest)] for a, m in zip(bounds, sizes, strict=False)]
     where = tensor(places, dtype=dt.int64).reshape(bags, longest)
-    filled = functions.cat([rows, full((1, rows.shape[1]), 0.0, dtype=rows.dtype)])
+    filled = functions.cat([rows, full((1, rows.shape[1]), 0.0, dtype=rows.dtype, device=rows.device)])
     if counts is None:
         return filled[where], where < n
-    return filled[where], functions.cat([counts, full((1,), False, dtype=dt.bool_)])[where]
+    return filled[where], functions.cat([counts, full((1,), False, dtype=dt.bool_, device=counts.device)])[
+        where
+    ]
 
 
 # -- classes -----------------------------------------------------------------------------------------------

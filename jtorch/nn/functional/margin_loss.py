@@ -146,7 +146,7 @@ def multi_margin_loss(
     losses = losses * losses if p == 2 else losses
     if weight is not None:
         losses = losses * weight[classes].unsqueeze(1)
-    others = arange(count) != classes.unsqueeze(1)
+    others = arange(count, device=classes.device) != classes.unsqueeze(1)
     losses = functions.where(others, losses, zeros_like(losses)).sum(1) / count
     return reduced(losses.reshape(target.shape) if input.ndim < 2 else losses, reduction)
 
@@ -183,7 +183,7 @@ def multilabel_margin_loss(
     count = rows.shape[1]
     listed = (targets < 0).long().cumsum(1) == 0
     safe = functions.where(listed, targets, zeros_like(targets))
-    hits = (safe.unsqueeze(2) == arange(count)).long() * listed.long().unsqueeze(2)
+    hits = (safe.unsqueeze(2) == arange(count, device=safe.device)).long() * listed.long().unsqueeze(2)
     is_target = hits.sum(1) > 0
     losses = (1 - rows.gather(1, safe).unsqueeze(2) + rows.unsqueeze(1)).clamp(min=0)
     counted = listed.unsqueeze(2).logical_and(is_target.logical_not().unsqueeze(1))

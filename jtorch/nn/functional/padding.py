@@ -70,7 +70,7 @@ def _constant(input: Tensor, borders: _Borders, value: Any) -> Tensor:
         return ops.pad(input, low=low, high=high, interior=(0,) * input.ndim)
     if number_type(value) is int and input.dtype.numpy.kind == "u":
         check_number(value * 1.0, input.dtype.numpy)  # a C double in PyTorch, which wraps around nowhere
-    around = full(tuple(shape), value, dtype=input.dtype)
+    around = full(tuple(shape), value, dtype=input.dtype, device=input.device)
     stop = tuple(a + n for a, n in zip(low, input.shape, strict=True))
     return ops.slice_put(around, input, start=low, stop=stop, step=(1,) * input.ndim)
 

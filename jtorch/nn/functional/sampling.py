@@ -39,7 +39,10 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     sizes = tuple(int(n) for n in size[2:])
     axes = [_axis(n, bool(align_corners), theta.dtype) for n in sizes]
     # (x, y, ..., 1) of each place: the last spatial dim is x
-    places = [*reversed(functions.meshgrid(*axes, indexing="ij")), ones(sizes, dtype=theta.dtype)]
+    places = [
+        *reversed(functions.meshgrid(*axes, indexing="ij")),
+        ones(sizes, dtype=theta.dtype, device=theta.device),
+    ]
     base = functions.stack(places, -1).reshape(-1, rank + 1)
     return (base @ theta.transpose(1, 2)).reshape(theta.shape[0], *sizes, rank)
 
@@ -81,7 +84,7 @@ def grid_sample(
     if (
         mode == "nearest" and grid.requires_grad
     ):  # which gets zeros: no small step changes the nearest element
-        never = zeros(out.shape, dtype=bool_)
+        never = zeros(out.shape, dtype=bool_, device=out.device)
         out = functions.where(never, grid[..., 0].reshape(len(grid), 1, out.shape[2]), out)
     return out.reshape(*input.shape[:2], *grid.shape[1:-1])
 

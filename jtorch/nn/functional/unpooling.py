@@ -40,7 +40,7 @@ def _max_unpool(
     sizes = plain if output_size is None else _asked_sizes(tuple(output_size), plain, strides)
     rows = math.prod(input.shape[:-rank])
     flat = indices.reshape(rows, math.prod(input.shape[-rank:]))
-    which = arange(rows).reshape(rows, 1).expand(flat.shape)
+    which = arange(rows, device=flat.device).reshape(rows, 1).expand(flat.shape)
     empty = zeros((rows, math.prod(sizes)), dtype=input.dtype)
     out = ops.index_put(empty, input.reshape(flat.shape), which, flat, axes=(0, 1))
     return out.reshape(*input.shape[:-rank], *sizes)

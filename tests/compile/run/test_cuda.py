@@ -271,7 +271,7 @@ def device(monkeypatch):
     types that go would be seen by a recording, as if the function did it."""
     device = cuda_device()
     target = on_device(device)
-    monkeypatch.setattr(targets, "chosen", lambda interpreted=False: target)
+    monkeypatch.setattr(targets, "chosen", lambda *_: target)
     gc.collect()
     gc.disable()
     yield device
@@ -306,7 +306,7 @@ def test_a_training_is_that_of_the_cpu(device):
     losses, parameters, kept = training(5)
     assert device.fake.calls.count("cuGraphLaunch") >= 4
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(targets, "chosen", lambda interpreted=False: CPU)
+        patched.setattr(targets, "chosen", lambda *_: CPU)
         expected = training(5)
     np.testing.assert_allclose(losses, expected[0], rtol=1e-6)
     for a, b in zip((*expected[1], *expected[2]), (*parameters, *kept), strict=True):
