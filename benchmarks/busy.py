@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 import jtorch
+from benchmarks import tables
 from benchmarks.agree import DisagreementError, check, record
 from benchmarks.machine import describe
 from benchmarks.measure import COMPILED, EAGER
 from benchmarks.peers import PEERS, Peer, PeerError
+from benchmarks.progress import Progress
 from benchmarks.report import ERROR, duration, show_machine
 from benchmarks.timing import Calls, Contestant, calibrate
 from benchmarks.workloads.mlp import LARGER
@@ -127,22 +127,25 @@ def run(
     json: Path | None = None,
     compiler: Callable | None = None,
 ) -> int:
-    """Measure and print; 0 if every line has its figures (a missed goal is no error), 1 otherwise.
+    """Measure and print; 0 if every line has its figures (a missed goal is no error), 1 otherwise, 130 after
+    Ctrl-C.
 
     ``compiler`` stands in for ``jtorch.compile`` in tests.
     """
     machine = describe(threads)
-    with contextlib.ExitStack() as stack:
+    lines: list[Line] = []
+    with Progress() as progress, contextlib.ExitStack() as stack:
         torch = stack.enter_context(Peer("torch", threads)) if with_torch else None
         lines, contestants = _contestants(torch, compiler or jtorch.compile)
-        measure(lines, contestants, PROCESSES_PER_CORE * machine["cores"], effort)
+        measure(lines, contestants, PROCESSES_PER_CORE * machine["cores"], effort, progress)
+    lines = [line for line in lines if line.error is not None or (line.alone and line.busy)]
     _show(lines, machine, as_markdown)
     if effort == QUICK:
         print("--quick: samples are too short for figures", file=sys.stderr)
     if json is not None:
         facts = {"machine": machine, "settings": {"section": "busy", "quick": effort == QUICK}}
         json.write_text(json_format.dumps(facts | {"lines": [line.as_dict() for line in lines]}, indent=1))
-    return 1 if any(line.error is not None for line in lines) else 0
+    return progress.status(any(line.error is not None for line in lines))
 
 
 def _contestants(torch: Peer | None, compiler: Callable) -> tuple[list[Line], dict[str, Contestant]]:
@@ -170,11 +173,18 @@ def _contestants(torch: Peer | None, compiler: Callable) -> tuple[list[Line], di
     return [*lines, Line(LOOP)], found | {LOOP: Calls(loop, [()])}
 
 
-def measure(lines: list[Line], contestants: Mapping[str, Contestant], processes: int, effort: Effort) -> None:
+def measure(
+    lines: list[Line],
+    contestants: Mapping[str, Contestant],
+    processes: int,
+    effort: Effort,
+    progress: Progress,
+) -> None:
     """Fill in the samples: in each round all contestants alone, then all beside the processes."""
     calls = {name: calibrate(c, min(0.05, effort.seconds)) for name, c in contestants.items()}
     running = [line for line in lines if line.error is None]
-    for _ in range(effort.rounds):
+    for turn in range(effort.rounds):
+        progress.say(f"alone and beside {processes} busy processes, {turn + 1} of {effort.rounds}")
         for line in running:
             line.alone.append(_sample(contestants[line.name], calls[line.name], effort.seconds))
         with busy_processes(processes):
@@ -196,16 +206,11 @@ def _show(lines: list[Line], machine: dict[str, Any], as_markdown: bool) -> None
         rows = [list(HEADINGS), ["---", *["---:"] * 4, "---"], *(line.cells() for line in lines)]
         print("\n".join(f"| {' | '.join(row)} |" for row in rows))
     else:
-        console = Console(width=None if sys.stdout.isatty() else 150)
+        console = tables.console()
         show_machine(console, machine)
         count = PROCESSES_PER_CORE * machine["cores"]
         title = f"{LARGER.what}: mean step alone and beside {count} busy processes"
-        table = Table(title=title, box=box.SIMPLE)
-        for heading in HEADINGS:
-            table.add_column(heading, justify="left" if heading in ("contestant", "verdict") else "right")
-        for line in lines:
-            table.add_row(*line.cells())
-        console.print(table)
+        tables.show(console, title, HEADINGS, [line.cells() for line in lines], ("contestant", "verdict"))
     for line in lines:
         if line.error is not None:
             Console(stderr=True).print(f"{ERROR} {line.name}: {line.error}")

@@ -9,7 +9,7 @@ a run of its own, in float64: in float32 the roundings of a hundred training ste
 
 from __future__ import annotations
 
-import argparse
+import importlib
 import random
 import statistics
 import sys
@@ -21,9 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jtorch.core.command import run
+from benchmarks.measure import words
+from benchmarks.progress import Progress
 
 AGAIN = 3  # calls of a size after the first
+QUICK_SIZES = 5
 CHECKED = 8  # sizes of the run in float64
 TOLERANCE = 1e-9  # of losses and outputs there, relative
 
@@ -397,45 +399,50 @@ def _row(name: str, library: str, found: dict[str, Any]) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; 1 if a compiled program computes something else."""
-    p = argparse.ArgumentParser(prog="python -m benchmarks dynamic", description=__doc__)
-    p.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"beginnings of: {', '.join(WORKLOADS)}")
-    p.add_argument("--quick", action="store_true", help="a few sizes: shows that it works, no figures")
-    p.add_argument("--dynamic", action="store_true", help="time jtorch.compile(dynamic=True)")
-    p.add_argument("--sizes", type=int, default=40, help="how many different ones")
-    p.add_argument("--peers", default="", help="torch, where PyTorch is to be timed, too")
-    p.add_argument("--threads", type=int, help="of each library; its own default without")
-    options = p.parse_args(arguments)
+def report(
+    names: Sequence[str],
+    count: int,
+    dynamic: bool = False,
+    with_torch: bool = False,
+    threads: int | None = None,
+) -> int:
+    """Print the table of the workloads that begin with ``names``, over ``count`` sizes; 1 if a program fails
+    or computes something else compiled, 130 after Ctrl-C."""
     import jtorch
 
     libraries = [("jtorch", jtorch)]
-    if "torch" in options.peers:
-        import torch
-
-        libraries.append(("torch", torch))
-    count, failed = 5 if options.quick else options.sizes, False
+    if with_torch:
+        libraries.append(("torch", importlib.import_module("torch")))
+    for _, module in libraries if threads else ():
+        module.set_num_threads(threads)
     heads = f"{'eager us':>9}  {'new':>6}  {'worst':>7}  {'seen':>6}  {'total':>6}  {'plans':>6}"
     print(f"{'':>30}  {'':>7}  {heads}   (in eager calls)")
-    warnings.simplefilter("ignore")
-    for name, workload in WORKLOADS.items():
-        if options.workloads and not any(name.startswith(wanted) for wanted in options.workloads):
-            continue
-        for library, module in libraries:
-            if options.threads:
-                module.set_num_threads(options.threads)
-            asked = True if options.dynamic or library == "torch" else None
-
-            def compiler(function: Callable, module: Any = module, asked: bool | None = asked) -> Callable:
-                return module.compile(function, dynamic=asked)
-
-            found = measure(workload, module, count, compiler)
-            off = difference(workload, module, count, compiler) if library == "jtorch" else 0.0
-            wrong = off > TOLERANCE
-            print(_row(name, library, found), f"   off by {off:.1e}" if wrong else "", flush=True)
-            failed |= wrong
-    return int(failed)
+    chosen = [n for n in WORKLOADS if not names or any(n.startswith(wanted) for wanted in names)]
+    failed = False
+    with Progress() as progress:
+        for name in chosen:
+            for library, module in libraries:
+                progress.say(f"{name}, {library}")
+                try:
+                    text, wrong = _measured(name, library, module, count, dynamic)
+                except Exception as error:
+                    text, wrong = f"{name:>30}  {library:>7}  ERROR {words(error)}", True
+                progress.say("")
+                print(text, flush=True)
+                failed |= wrong
+    return progress.status(failed)
 
 
-if __name__ == "__main__":
-    raise SystemExit(run(main, "python -m benchmarks.dynamic"))
+def _measured(name: str, library: str, module: Any, count: int, dynamic: bool) -> tuple[str, bool]:
+    """The row's text, and whether the compiled program computes something else."""
+    workload, asked = WORKLOADS[name], True if dynamic or library == "torch" else None
+
+    def compiler(function: Callable) -> Callable:
+        return module.compile(function, dynamic=asked)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = measure(workload, module, count, compiler)
+        off = difference(workload, module, count, compiler) if library == "jtorch" else 0.0
+    wrong = off > TOLERANCE
+    return _row(name, library, found) + (f"   off by {off:.1e}" if wrong else ""), wrong

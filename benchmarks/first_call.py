@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jtorch
-
 STAGES = ("trace", "passes", "fuse", "plan", "emit", "build")
 
 
@@ -30,6 +28,7 @@ class FirstCall:
     seconds: float
     stages: dict[str, float]
     second_process: float | None = None
+    kernels: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         stages = {f"{name}_s": seconds for name, seconds in self.stages.items()}
@@ -43,10 +42,13 @@ def of_function(compiled: Any, seconds: float) -> FirstCall:
 
 def measure(row: str) -> FirstCall:
     """Measure one row in two new processes; RuntimeError with its last words if one fails."""
+    import jtorch  # here: a peer's process imports this file, and must not have two libraries' threads
+
     compileall.compile_dir(Path(jtorch.__file__).parent, quiet=2)  # as an installed package is
     with tempfile.TemporaryDirectory() as folder:
         cold, warm = _process(row, folder), _process(row, folder)
-    return FirstCall(cold.pop("seconds"), cold, warm["seconds"])
+    stages = {name: cold[name] for name in STAGES}
+    return FirstCall(cold["seconds"], stages, warm["seconds"], int(cold["kernels"]))
 
 
 def _process(row: str, cache: str) -> dict[str, float]:
@@ -64,14 +66,15 @@ def _process(row: str, cache: str) -> dict[str, float]:
 
 
 def _main(row: str) -> None:
-    from benchmarks.workloads import ROWS
+    import jtorch
+    from benchmarks.contestant import COMPILED, build, workload_of
 
-    program = ROWS[row].torch_like(jtorch)
+    program = build(COMPILED, workload_of(row))
     start = time.perf_counter()
     compiled = jtorch.compile(program.step)
     compiled(*program.arguments[0])
     found = of_function(compiled, time.perf_counter() - start)
-    print(json.dumps({"seconds": found.seconds, **found.stages}))
+    print(json.dumps({"seconds": found.seconds, "kernels": len(compiled.kernels()), **found.stages}))
 
 
 if __name__ == "__main__":

@@ -7,18 +7,16 @@ The third table sets, before each call, state that the function does not read: w
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import time
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jtorch
 from jtorch import nn
 from jtorch.compile.run.lines import Return, function_of, until
-from jtorch.core.command import run
 
 READS = (0, 10, 100, 1000)
 PARAMETERS = (10, 100, 1000, 10_000)
@@ -163,26 +161,18 @@ def with_foreign_state(samples: int) -> dict[str, float]:
     return {name: statistics.median(taken) * 1e6 for name, taken in times.items()}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables; 1 if a change went by unnoticed."""
-    p = argparse.ArgumentParser(prog="python -m benchmarks guards", description=__doc__)
-    p.add_argument("--seed", type=int, default=0, help="of the values that are changed")
-    p.add_argument("--quick", action="store_true", help="the smaller sizes alone: shows that it works")
-    options = p.parse_args(arguments)
-    chosen, failed = random.Random(options.seed), False
+def report(quick: bool = False, seed: int = 0) -> int:
+    """Print the tables; 1 if a change went by unnoticed. ``seed`` is that of the values that are changed."""
+    chosen, failed = random.Random(seed), False
     tables = (("reads", READS, with_reads), ("parameters", PARAMETERS, with_parameters))
     for name, sizes, measure in tables:
         print(f"{name:>10}  guarded reads  guards us/call  ns per read  change noticed")
-        for size in sizes[:2] if options.quick else sizes:
+        for size in sizes[:2] if quick else sizes:
             cost, reads, noticed = measure(size, chosen)
             each = f"{cost * 1e3 / reads:11.1f}" if reads else f"{'-':>11}"
             print(f"{size:>10}  {reads:>13}  {cost:>14.2f}  {each}  {'yes' if noticed else 'NO':>14}")
             failed |= not noticed
     print(f"{'changed before each call, not read':>36}  us/call")
-    for name, cost in with_foreign_state(20 if options.quick else 500).items():
+    for name, cost in with_foreign_state(20 if quick else 500).items():
         print(f"{name:>36}  {cost:7.2f}")
     return int(failed)
-
-
-if __name__ == "__main__":
-    raise SystemExit(run(main, "python -m benchmarks.guards"))

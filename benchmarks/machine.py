@@ -35,12 +35,14 @@ def thread_variables(threads: int | None) -> dict[str, str]:
 
 def describe(threads: int | None) -> dict[str, Any]:
     """The facts a reader needs to place the figures; all of it goes into the JSON."""
-    from jtorch.core.threads import cores  # here: it imports NumPy, which reads the variables of threads
+    import jtorch  # here: it imports NumPy, which reads the variables of threads
+    from jtorch.core.threads import cores
 
     return {
         "cpu": _cpu(),
         "cores": cores(),
         "threads": threads,
+        "jtorch_threads": jtorch.get_num_threads(),
         "thread_variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "system": platform.platform(terse=True),
         "python": platform.python_version(),

@@ -1,21 +1,22 @@
-"""One row of the report: check that all modes agree, then time them in turns."""
+"""The figures of a row: contestants that agree with eager mode are timed in turns."""
 
 from __future__ import annotations
 
+import contextlib
 import math
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import jtorch
 from benchmarks import first_call, tape
-from benchmarks.agree import DisagreementError, Record, check, record
+from benchmarks.agree import DisagreementError, Record, check
+from benchmarks.contestant import COMPILED, EAGER, MODES, Local
 from benchmarks.peers import PEERS, Peer, PeerError
-from benchmarks.program import Program, Workload
-from benchmarks.timing import Calls, Contestant, Effort, Timing, interleave
+from benchmarks.program import Workload
+from benchmarks.progress import Progress
+from benchmarks.timing import Effort, Timing, interleave
 
-EAGER, COMPILED = "jtorch eager", "jtorch compiled"
 STEPS_COMPARED = 10
 
 
@@ -39,16 +40,21 @@ class Row:
     @property
     def pays_after(self) -> float | None:
         """Calls after which compiling has paid for itself; infinity where it never does."""
-        if self.speedup is None or self.first_call is None:
+        return None if self.first_call is None else self.calls_to_earn(self.first_call.seconds)
+
+    def calls_to_earn(self, seconds: float) -> float | None:
+        """Calls after which compiled ones have saved that much; infinity where they save nothing."""
+        if self.speedup is None:
             return None
         saved = self.timings[EAGER].median - self.timings[COMPILED].median
-        return math.ceil(self.first_call.seconds / saved) if saved > 0 else math.inf
+        return math.ceil(seconds / saved) if saved > 0 else math.inf
 
     def as_dict(self) -> dict[str, Any]:
-        after = self.pays_after
+        after, epoch = self.pays_after, self.workload.epoch
         return {
             "name": self.workload.name,
             "what": self.workload.what,
+            "epoch": epoch and {"data": epoch.data, "steps": epoch.steps},
             "timings": {name: t.as_dict() for name, t in self.timings.items()},
             "tape": self.tape and self.tape.as_dict(),
             "first_call": self.first_call and self.first_call.as_dict(),
@@ -66,58 +72,110 @@ def measure(
     compiler: Callable | None = None,
     own_process: bool = True,
 ) -> Row:
-    """Measure one workload: eager, compiled, and each of ``peers``.
+    """All figures of one workload: both modes in this process, and each of ``peers``.
 
-    A contestant that fails, or whose first steps compute something else than eager mode, gets an
-    entry in the row's errors and no figure. ``compiler`` stands in for ``jtorch.compile`` in tests.
-    ``own_process`` measures the first call in processes of its own, else what it cost here.
+    ``compiler`` stands in for ``jtorch.compile`` in tests. ``own_process`` measures the first call in
+    processes of its own, else what it cost here.
     """
     row = Row(workload)
-    contestants: dict[str, Contestant] = {}
-    try:
-        eager = workload.torch_like(jtorch)
-        expected = record(eager, eager.step, STEPS_COMPARED)
-        row.tape = tape.cost(eager, effort)
-    except Exception as error:
-        row.errors[EAGER] = _words(error)
-        return row
-    contestants[EAGER] = Calls(eager.step, eager.arguments, eager.reset)
-    try:
-        contestants[COMPILED] = _compiled(row, expected, compiler, own_process)
-    except Exception as error:
-        row.errors[COMPILED] = _words(error)
-    for name, peer in peers.items():
-        try:
-            found = peer.prepare(workload.name, STEPS_COMPARED)
-            check(found, expected, workload.tolerance, PEERS[name], gradients=bool(found.gradients))
-            contestants[name] = peer
-        except (PeerError, DisagreementError) as error:
-            row.errors[name] = _words(error)
-    try:
-        row.timings = interleave(contestants, effort)
-    except Exception as error:
-        row.errors["timing"] = _words(error)
+    compiled = Local(COMPILED, compiler=compiler)
+    add_samples(row, {EAGER: Local(EAGER), COMPILED: compiled, **peers}, effort)
+    add_costs(row, effort, own_process)
+    if not own_process:
+        row.first_call, row.kernels = compiled.first_call, compiled.kernels
     return row
 
 
-def _compiled(row: Row, expected: Record, compiler: Callable | None, own_process: bool) -> Contestant:
-    """The compiled contestant, once it was seen to compute what eager mode computes."""
-    program: Program = row.workload.torch_like(jtorch)
-    start = time.perf_counter()
-    step = (compiler or jtorch.compile)(program.step)
-    step(*program.arguments[0])
-    seconds = time.perf_counter() - start
-    found = record(program, step, STEPS_COMPARED)
-    check(found, expected, row.workload.tolerance, COMPILED)
-    if hasattr(step, "kernels"):
-        row.kernels = len(step.kernels())
-    if own_process:
-        row.first_call = first_call.measure(row.workload.name)
-    elif hasattr(step, "timings"):
-        row.first_call = first_call.of_function(step, seconds)
-    return Calls(step, program.arguments, program.reset)
+R = TypeVar("R", bound=Row)
 
 
-def _words(error: Exception) -> str:
+def measure_all(
+    rows: Sequence[R],
+    names: Callable[[Workload], Sequence[str]],
+    threads: int | None,
+    effort: Effort,
+    progress: Progress,
+    steps: int = STEPS_COMPARED,
+    compiler: Callable | None = None,
+) -> None:
+    """Samples of all rows, whose contestants are ``names`` of them.
+
+    In each of ``effort.processes`` turns every contestant has a new process; with none, jtorch's modes run in
+    this one.
+    """
+    wanted = list(dict.fromkeys(name for row in rows for name in names(row.workload)))
+    for turn in range(max(1, effort.processes)):
+        with started(wanted, threads, here=not effort.processes, compiler=compiler) as contestants:
+            for row in rows:
+                progress.say(f"timing, {turn + 1} of {max(1, effort.processes)}: {row.workload.name}")
+                add_samples(row, {name: contestants[name] for name in names(row.workload)}, effort, steps)
+                if not effort.processes and isinstance(compiled := contestants.get(COMPILED), Local):
+                    row.first_call, row.kernels = compiled.first_call, compiled.kernels
+
+
+@contextlib.contextmanager
+def started(
+    names: Sequence[str], threads: int | None, here: bool = False, compiler: Callable | None = None
+) -> Iterator[dict[str, Local | Peer]]:
+    """Contestants by name, each in a process of its own, or with ``here`` jtorch's modes in this one."""
+    with contextlib.ExitStack() as stack:
+        yield {
+            name: Local(name, threads, compiler)
+            if here and name in MODES
+            else stack.enter_context(Peer(name, threads))
+            for name in names
+        }
+
+
+def add_samples(
+    row: Row, contestants: Mapping[str, Local | Peer], effort: Effort, steps: int = STEPS_COMPARED
+) -> None:
+    """Let the contestants run the row's workload, eager mode first, and add their samples to the row.
+
+    One that fails, or whose first ``steps`` compute something else than eager mode's, gets an entry in the
+    row's errors and no figure.
+    """
+    ready: dict[str, Local | Peer] = {}
+    expected: Record | None = None
+    for name, contestant in contestants.items():
+        if EAGER in row.errors or name in row.errors:
+            continue
+        try:
+            found = contestant.prepare(row.workload.name, steps)
+            if expected is None:
+                expected = found
+            who = PEERS.get(name, name)
+            check(found, expected, row.workload.tolerance, who, gradients=name != "jax")
+            ready[name] = contestant
+        except Exception as error:
+            _fail(row, name, error)
+    try:
+        found_timings = interleave(ready, effort, {name: t.calls for name, t in row.timings.items()})
+    except Exception as error:
+        _fail(row, "timing", error)
+        return
+    for name, timing in found_timings.items():
+        row.timings[name] = row.timings[name].joined(timing) if name in row.timings else timing
+
+
+def _fail(row: Row, name: str, error: Exception) -> None:
+    row.errors[name] = words(error)
+    row.timings.pop(name, None)
+
+
+def add_costs(row: Row, effort: Effort, own_process: bool = True) -> None:
+    """What the tape costs at each eager step, and what the first compiled call costs in new processes."""
+    if EAGER in row.errors:
+        return
+    try:
+        row.tape = tape.cost(row.workload.torch_like(jtorch), effort)
+        if own_process and COMPILED not in row.errors:
+            row.first_call = first_call.measure(row.workload.name)
+            row.kernels = row.first_call.kernels
+    except Exception as error:
+        _fail(row, "costs", error)
+
+
+def words(error: Exception) -> str:
     kind = "" if isinstance(error, (DisagreementError, PeerError)) else f"{type(error).__name__}: "
     return f"{kind}{error}"

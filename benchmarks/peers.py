@@ -1,4 +1,4 @@
-"""The same programs in PyTorch and JAX, each library in a process of its own.
+"""Contestants in processes of their own: PyTorch, JAX, and jtorch's modes where several are measured.
 
 A process apart, since thread pools of two libraries in one process disturb each other (OpenMP
 workers spin for a while after each parallel region). Only one process computes at a time: the
@@ -14,14 +14,14 @@ import importlib.metadata
 import importlib.util
 import multiprocessing
 import os
+import signal
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
 
-from benchmarks.agree import Record, record
+from benchmarks.agree import Record
+from benchmarks.contestant import Local
 from benchmarks.machine import thread_variables
-from benchmarks.program import Program
-from benchmarks.timing import Calls
 
 PEERS = {"torch": "PyTorch eager", "jax": "jax.jit"}
 
@@ -36,7 +36,7 @@ def installed() -> dict[str, str]:
 
 
 class Peer:
-    """A peer's process. Prepare a workload, then use it as a contestant; a context manager."""
+    """A contestant's process. Prepare a workload, then time it; a context manager."""
 
     def __init__(self, name: str, threads: int | None) -> None:
         context = multiprocessing.get_context("spawn")
@@ -94,40 +94,14 @@ def _xla_flags(threads: int | None) -> str:
 
 def _serve(pipe: Connection, name: str, threads: int | None) -> None:
     """Answer questions until the other end closes: what the peer's process runs."""
-    program: Program | None = None
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent's end is ours
+    contestant = Local(name, threads)
     while True:
         try:
             question, *arguments = pipe.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
         try:
-            if question == "prepare":
-                row, steps = arguments
-                program = _build(name, row, threads)
-                answer: Any = record(program, program.step, steps)
-            else:
-                assert program is not None
-                calls = Calls(program.step, program.arguments, program.reset, program.settle)
-                answer = calls.run(*arguments)
-            pipe.send((True, answer))
+            pipe.send((True, getattr(contestant, question)(*arguments)))
         except Exception as error:
             pipe.send((False, f"{type(error).__name__}: {error}"))
-
-
-def _build(name: str, row: str, threads: int | None) -> Program:
-    from benchmarks.eager import cases
-    from benchmarks.models import training
-    from benchmarks.models.rows import MODELS
-    from benchmarks.workloads import ROWS, mlp
-
-    workload = {**cases.ROWS, **ROWS, mlp.LARGER.name: mlp.LARGER, **MODELS}[row]
-    training.how = {"torch.compile": "compile", "channels_last": "channels_last"}.get(name, "")
-    if name == "jax":
-        if workload.jax is None:
-            raise NotImplementedError(f"{row} is not written for JAX")
-        return workload.jax()
-    import torch
-
-    if threads is not None:
-        torch.set_num_threads(threads)
-    return workload.torch_like(torch)

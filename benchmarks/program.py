@@ -31,6 +31,14 @@ class Program:
 
 
 @dataclass(frozen=True)
+class Epoch:
+    """How many steps go once through the data set that a workload is usually trained on."""
+
+    data: str
+    steps: int
+
+
+@dataclass(frozen=True)
 class Workload:
     """One row of the report.
 
@@ -43,6 +51,7 @@ class Workload:
     torch_like: Callable[[Any], Program]
     jax: Callable[[], Program] | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
+    epoch: Epoch | None = None
 
 
 def torch_program(

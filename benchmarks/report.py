@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
+from benchmarks import tables
 from benchmarks.first_call import STAGES
 from benchmarks.measure import COMPILED, EAGER, Row
 from benchmarks.peers import PEERS
+from benchmarks.tables import ERROR
 from benchmarks.timing import Timing
-
-ERROR = "[bold red]ERROR[/]"
 
 
 def duration(seconds: float) -> str:
@@ -33,11 +32,19 @@ def calls(number: float) -> str:
     return "never" if number == math.inf else f"{int(number):,}"
 
 
-def show(console: Console, machine: dict[str, Any], rows: Sequence[Row], peers: Sequence[str]) -> None:
-    """Print everything: the machine, the two tables, the errors."""
+def show(
+    console: Console,
+    machine: dict[str, Any],
+    rows: Sequence[Row],
+    peers: Sequence[str],
+    costs: bool = True,
+) -> None:
+    """Print the machine, the times of a step, with ``costs`` what graphs cost, and the errors."""
     show_machine(console, machine)
-    console.print(_step_times(rows, peers))
-    console.print(_graph_costs(rows))
+    _show_step_times(console, rows, peers)
+    if costs:
+        _show_tape(console, rows)
+        _show_first_calls(console, rows)
     show_errors(console, rows)
 
 
@@ -45,75 +52,86 @@ def show_machine(console: Console, machine: dict[str, Any]) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     threads = machine["threads"]
     share = "default threads" if threads is None else f"{threads} thread" + "s" * (threads > 1)
-    console.print(f"{machine['cpu']}, {machine['cores']} cores, {share} for everyone")
+    own = f" (jtorch: {machine['jtorch_threads']})" if "jtorch_threads" in machine else ""
+    cpu = f"{machine['cpu']}, {machine['cores']} cores, {share} for everyone{own}"
+    console.print(cpu, markup=False)
     console.print(f"Python {machine['python']}, {versions}\n", highlight=False)
 
 
 def show_errors(console: Console, rows: Sequence[Row]) -> None:
     for row in rows:
         for contestant, message in row.errors.items():
-            console.print(f"{ERROR} {row.workload.name}, {contestant}:", end=" ")
+            console.print(f"{ERROR} {escape(row.workload.name)}, {contestant}:", end=" ")
             console.print(message, markup=False, highlight=False)
 
 
-def _step_times(rows: Sequence[Row], peers: Sequence[str]) -> Table:
-    table = Table(title="Time of a step: median (minimum, interquartile range)", box=box.SIMPLE)
-    for heading in (
-        "workload",
-        "step",
-        "eager",
-        "compiled",
-        "speed-up",
-        *(PEERS[p] for p in peers),
-    ):
-        table.add_column(heading, justify="left" if heading in ("workload", "step") else "right")
+def _show_step_times(console: Console, rows: Sequence[Row], peers: Sequence[str]) -> None:
+    names = (EAGER, COMPILED, *peers)
+    headings = ("workload", "step", "eager", "compiled", "speed-up", *(PEERS[p] for p in peers))
+    cells = []
     for row in rows:
         speedup = "" if row.speedup is None else f"{row.speedup:.1f}x"
-        times = [_time(row, name) for name in (EAGER, COMPILED, *peers)]
-        table.add_row(row.workload.name, row.workload.what, *times[:2], speedup, *times[2:])
-    return table
+        times = [_time(row, name) for name in names]
+        cells.append([row.workload.name, row.workload.what, *times[:2], speedup, *times[2:]])
+    timings = [row.timings[name] for row in rows for name in names if name in row.timings]
+    caption = "~ unstable: the samples differ much, measure again on an idle machine"
+    tables.show(
+        console,
+        "Time of a step: median, and the interquartile range in percent of it",
+        headings,
+        cells,
+        left=("step",),
+        caption=caption if any(t.unstable for t in timings) else "",
+    )
 
 
 def _time(row: Row, contestant: str) -> str:
     if contestant in row.errors:
         return ERROR
     timing = row.timings.get(contestant)
-    return "" if timing is None else _with_spread(timing)
+    return "" if timing is None else with_spread(timing)
 
 
-def _with_spread(timing: Timing) -> str:
-    return f"{duration(timing.median)}\n({duration(timing.minimum)}, {duration(timing.spread)})"
+def with_spread(timing: Timing) -> str:
+    """``12.3 us 4%``, with a tilde where it is unstable."""
+    mark = "~" if timing.unstable else ""
+    return f"{mark}{duration(timing.median)} {timing.spread / timing.median:.0%}"
 
 
-def _graph_costs(rows: Sequence[Row]) -> Table:
-    table = Table(
-        title="What the graph costs: at every eager step, once when compiled",
-        caption="nodes: ops on the tape. First call: no cached kernels, Numba imported. "
-        "2nd process: kernels on disk.",
-        box=box.SIMPLE,
-    )
+def _show_tape(console: Console, rows: Sequence[Row]) -> None:
+    headings = ("workload", "nodes", "forward with tape", "under no_grad")
+    cells = [
+        [
+            row.workload.name,
+            str(tape.nodes),
+            duration(tape.forward.median),
+            duration(tape.without_tape.median),
+        ]
+        for row in rows
+        if (tape := row.tape) is not None
+    ]
+    title = "What the graph costs at every eager step"
+    tables.show(console, title, headings, cells, caption="nodes: ops on the tape")
+
+
+def _show_first_calls(console: Console, rows: Sequence[Row]) -> None:
     headings = (
-        "workload", "nodes", "forward\nwith tape", "no_grad", "kernels", "trace", "passes", "fuse",
-        "plan", "source", "Numba\nbuild", "first call", "2nd process", "pays after\ncalls",
+        "workload", "kernels", "trace", "passes", "fuse", "plan", "source", "build", "first\ncall",
+        "second\nprocess", "pays after\ncalls",
     )  # fmt: skip
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == "workload" else "right")
-    for row in rows:
-        table.add_row(row.workload.name, *_tape_cells(row), *_build_cells(row))
-    return table
+    tables.show(
+        console,
+        "What the graph costs once when compiled",
+        headings,
+        [[row.workload.name, *_first_call(row)] for row in rows if row.first_call or COMPILED in row.errors],
+        caption="first call: no cached kernels, Numba imported; second process: kernels on disk",
+    )
 
 
-def _tape_cells(row: Row) -> list[str]:
-    if row.tape is None:
-        return ["", "", ""]
-    tape = row.tape
-    return [str(tape.nodes), duration(tape.forward.median), duration(tape.without_tape.median)]
-
-
-def _build_cells(row: Row) -> list[str]:
+def _first_call(row: Row) -> list[str]:
     first = row.first_call
     if first is None:
-        return [ERROR if COMPILED in row.errors else "", *[""] * (len(STAGES) + 3)]
+        return [ERROR, *[""] * (len(STAGES) + 3)]
     second = "" if first.second_process is None else duration(first.second_process)
     return [
         "" if row.kernels is None else str(row.kernels),

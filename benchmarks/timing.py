@@ -1,17 +1,20 @@
 """Interleaved timing of several contestants, by pyperf's method.
 
-Each contestant runs a calibrated number of calls per sample, the samples of all contestants take
-turns (A B A B ...), and medians, minima and quartiles are reported: a machine that slows down for a
-while slows down all of them. Source: https://pyperf.readthedocs.io/en/latest/run_benchmark.html
+Each contestant runs a calibrated number of calls per sample, without Python's garbage collector; the
+samples of all contestants take turns (A B A B ...), and medians, minima and quartiles are reported: a
+machine that slows down for a while slows down all of them. Several processes in turn give samples to
+one Timing: hash seeds and addresses, which differ between processes, are part of the noise then.
+Source: https://pyperf.readthedocs.io/en/latest/run_benchmark.html
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,23 +31,30 @@ class Effort:
     """How long to measure: ``rounds`` samples of about ``seconds`` each, with a ``pause`` before each.
 
     Threads of another process spin for a while after its sample, and would be beside the next one.
+    ``processes`` one after the other do so; with 0 it is done here.
     """
 
     rounds: int
     seconds: float
     pause: float = 0.0
+    processes: int = 0
 
 
 FULL = Effort(rounds=15, seconds=0.04)
 QUICK = Effort(rounds=3, seconds=0.004)
+UNSTABLE = 0.1  # of the median: an interquartile range that wide, of samples or of processes
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per call, one number for each sample, of ``calls`` calls each."""
+    """Seconds per call, one number for each sample, of ``calls`` calls each.
+
+    ``per_process`` counts the samples of each process, in order; empty where all are of one.
+    """
 
     samples: tuple[float, ...]
     calls: int
+    per_process: tuple[int, ...] = ()
 
     @property
     def median(self) -> float:
@@ -57,17 +67,41 @@ class Timing:
     @property
     def spread(self) -> float:
         """The interquartile range: the width of the middle half of the samples."""
-        if len(self.samples) < 2:
-            return 0.0
-        low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")
+        low, high = self.middle_half
         return high - low
+
+    @property
+    def middle_half(self) -> tuple[float, float]:
+        """The first and the third quartile."""
+        if len(self.samples) < 2:
+            return self.samples[0], self.samples[0]
+        low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")
+        return low, high
+
+    @property
+    def processes(self) -> tuple[tuple[float, ...], ...]:
+        """The samples of each process."""
+        rest = iter(self.samples)
+        return tuple(tuple(itertools.islice(rest, n)) for n in self.per_process or (len(self.samples),))
+
+    @property
+    def unstable(self) -> bool:
+        """Whether the middle half of the samples is so wide that the median says little."""
+        return self.spread > UNSTABLE * self.median
+
+    def joined(self, other: Timing) -> Timing:
+        """With the samples of another process after its own."""
+        counts = (self.per_process or (len(self.samples),), other.per_process or (len(other.samples),))
+        return Timing(self.samples + other.samples, self.calls, counts[0] + counts[1])
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "median_s": self.median,
             "min_s": self.minimum,
             "iqr_s": self.spread,
+            "unstable": self.unstable,
             "calls_per_sample": self.calls,
+            "samples_per_process": [len(samples) for samples in self.processes],
             "samples_s": list(self.samples),
         }
 
@@ -91,12 +125,24 @@ class Calls:
         self.reset()
         todo = list(itertools.islice(itertools.cycle(self.arguments), calls))
         function, result = self.function, None
-        with self.mode():
+        with self.mode(), _without_garbage_collection():
             start = time.perf_counter()
             for arguments in todo:
                 result = function(*arguments)
             self.settle(result)
             return time.perf_counter() - start
+
+
+@contextlib.contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Which would run in some samples and not in others."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 def calibrate(contestant: Contestant, seconds: float) -> int:
@@ -109,12 +155,24 @@ def calibrate(contestant: Contestant, seconds: float) -> int:
     return max(1, round(calls * seconds / took))
 
 
-def interleave(contestants: Mapping[str, Contestant], effort: Effort) -> dict[str, Timing]:
-    """Time all contestants in turns, one sample of each per round."""
-    calls = {name: calibrate(c, effort.seconds) for name, c in contestants.items()}
+def interleave(
+    contestants: Mapping[str, Contestant], effort: Effort, calls: Mapping[str, int] | None = None
+) -> dict[str, Timing]:
+    """Time all contestants in turns, one sample of each per round.
+
+    ``calls`` per sample as a process before calibrated them; then one sample of each warms up.
+    """
+    counts = {n: _warmed_up(c, (calls or {}).get(n), effort) for n, c in contestants.items()}
     samples: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(effort.rounds):
         for name, contestant in contestants.items():
             time.sleep(effort.pause)
-            samples[name].append(contestant.run(calls[name]) / calls[name])
-    return {name: Timing(tuple(s), calls[name]) for name, s in samples.items()}
+            samples[name].append(contestant.run(counts[name]) / counts[name])
+    return {name: Timing(tuple(s), counts[name]) for name, s in samples.items()}
+
+
+def _warmed_up(contestant: Contestant, calls: int | None, effort: Effort) -> int:
+    if calls is None:
+        return calibrate(contestant, effort.seconds)
+    contestant.run(calls)
+    return calls

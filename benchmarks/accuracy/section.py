@@ -18,6 +18,8 @@ import numpy as np
 
 from benchmarks.accuracy.cases import CASES, Case
 from benchmarks.machine import describe
+from benchmarks.measure import words
+from benchmarks.progress import Progress
 
 SIZES, QUICK_SIZES = (10**5, 10**6, 10**7), (10**4,)
 MANY = 10**6  # elements from which on the bound counts: of few, it is one rounding more or less that shows
@@ -44,36 +46,37 @@ class Line:
         return max(self.eager, self.compiled or 0.0) > max(self.bound * self.torch, 1.0)
 
 
-def chosen(names: Sequence[str]) -> list[Case]:
-    """The cases of those names, all if there are none. Raises ValueError for a name that is none's."""
-    known = {case.name: case for case in CASES}
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(f"no case named {', '.join(unknown)}; there are {', '.join(known)}")
-    return [known[name] for name in names or known]
+BY_NAME = {case.name: case for case in CASES}
 
 
 def run(
     cases: Sequence[Case], quick: bool, with_torch: bool, file: Path | None = None, threads: int | None = None
 ) -> int:
-    """Print the table; 1 if an error is beyond its bound."""
+    """Print the table; 1 if an error is beyond its bound or a case fails, 130 after Ctrl-C."""
     print("errors in units in the last place (in units of PyTorch's error)")
     print(f"{'case':22} {'dtype':8} {'elements':>9} {'eager':>17} {'compiled':>17} {'PyTorch':>8}")
-    lines = []
-    for line in _lines(cases, QUICK_SIZES if quick else SIZES, with_torch):
-        lines.append(line)
-        print(_text(line), flush=True)
+    lines, failed = [], False
+    with Progress() as progress:
+        for case, dtype, n in _cases(cases, QUICK_SIZES if quick else SIZES):
+            progress.say(f"{case.name}, {dtype}, {n:,} elements")
+            try:
+                lines.append(measure(case, n, dtype, with_torch))
+                text = _text(lines[-1])
+            except Exception as error:
+                failed, text = True, f"{case.name:22} {dtype:8} {n:9} ERROR {words(error)}"
+            progress.say("")
+            print(text, flush=True)
     if file is not None:
         content = {"machine": describe(threads), "lines": [asdict(line) for line in lines]}
         file.write_text(json.dumps(content, indent=2) + "\n")
-    return int(any(line.beyond for line in lines))
+    return progress.status(failed or any(line.beyond for line in lines))
 
 
-def _lines(cases: Sequence[Case], sizes: Sequence[int], with_torch: bool) -> Iterator[Line]:
+def _cases(cases: Sequence[Case], sizes: Sequence[int]) -> Iterator[tuple[Case, str, int]]:
     for case in cases:
         for dtype in case.dtypes:
             for n in sizes:
-                yield measure(case, n, dtype, with_torch)
+                yield case, dtype, n
 
 
 def measure(case: Case, n: int, dtype: str, with_torch: bool) -> Line:

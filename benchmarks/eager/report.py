@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks import tables
 from benchmarks.eager.measure import Line
 from benchmarks.report import duration, show_machine
 from benchmarks.timing import Timing
@@ -21,13 +20,9 @@ HEADINGS = ("name", "what", "jtorch eager", "peer", "peer's time", "ratio", "goa
 def show(console: Console, machine: dict[str, Any], lines: Sequence[Line]) -> None:
     """Print the machine, the table, and the errors in full."""
     show_machine(console, machine)
-    table = Table(title="Eager mode: median (interquartile range) of one op or step", box=box.SIMPLE)
-    for heading in HEADINGS:
-        left = heading in ("name", "what", "peer", "verdict")
-        table.add_column(heading, justify="left" if left else "right")
-    for line in lines:
-        table.add_row(*cells(line))
-    console.print(table)
+    title = "Eager mode: median (interquartile range) of one op or step"
+    left = ("name", "what", "peer", "verdict")
+    tables.show(console, title, HEADINGS, [cells(line) for line in lines], left)
     show_errors(console, lines)
 
 

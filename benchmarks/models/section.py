@@ -6,29 +6,26 @@ process of its own. A contestant whose loss or gradients differ from eager mode'
 
 from __future__ import annotations
 
-import contextlib
 import json as json_format
 import math
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
-import jtorch
-from benchmarks.agree import DisagreementError, check, record
+from benchmarks import report, tables
+from benchmarks.contestant import COMPILED, EAGER, MODES
 from benchmarks.machine import describe
-from benchmarks.measure import COMPILED, EAGER
+from benchmarks.measure import Row, measure_all
 from benchmarks.models.rows import IMAGES, MODELS
-from benchmarks.peers import PEERS, Peer, PeerError
+from benchmarks.peers import PEERS
 from benchmarks.program import Workload
-from benchmarks.report import duration, show_machine
-from benchmarks.timing import FULL, QUICK, Calls, Contestant, Effort, Timing, interleave
+from benchmarks.progress import Progress
+from benchmarks.report import duration
+from benchmarks.timing import FULL, QUICK
 
 PAUSE = 0.02  # seconds; without it the compiled CNN takes 31 ms, not 19: OpenMP's threads spin beside it
 STEPS_COMPARED = 1  # rounding grows with each: through batch norms and Adam's division by ten a step
@@ -38,13 +35,8 @@ SHOWN = {
 }  # fmt: skip
 
 
-@dataclass
-class ModelRow:
-    """The timings of one network by contestant, and why one has none."""
-
-    workload: Workload
-    timings: dict[str, Timing] = field(default_factory=dict)
-    errors: dict[str, str] = field(default_factory=dict)
+class ModelRow(Row):
+    """A row with its best peer."""
 
     @property
     def best_peer(self) -> str | None:
@@ -67,13 +59,10 @@ class ModelRow:
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "name": self.workload.name,
-            "what": self.workload.what,
-            "timings": {name: t.as_dict() for name, t in self.timings.items()},
+            **super().as_dict(),
             "best_peer": self.best_peer,
             "best_peer_over_compiled": self.ratio,
             "eager_over_torch": self.eager_ratio,
-            "errors": self.errors,
         }
 
 
@@ -82,66 +71,40 @@ def run(
     peers: Sequence[str],
     threads: int | None,
     quick: bool = False,
+    processes: int = 0,
     as_markdown: bool = False,
     json: Path | None = None,
 ) -> int:
-    """Measure and print; 0 if every contestant has its figures, 1 otherwise."""
-    machine, effort = describe(threads), replace(QUICK if quick else FULL, pause=PAUSE)
-    rows = []
-    with _started(peers, threads) as processes:
-        for name in names or MODELS:
-            start = time.perf_counter()
-            rows.append(measure(MODELS[name], effort, processes))
-            print(_one_line(rows[-1], time.perf_counter() - start), file=sys.stderr, flush=True)
+    """Measure and print; 0 if every contestant has its figures, 1 otherwise, 130 after Ctrl-C."""
+    effort = replace(QUICK if quick else FULL, pause=PAUSE, processes=processes)
+    machine, rows = describe(threads), [ModelRow(MODELS[name]) for name in names or MODELS]
+
+    def contestants(workload: Workload) -> list[str]:
+        return [*MODES, *(name for name in peers if _has(name, workload))]
+
+    with Progress() as progress:
+        measure_all(rows, contestants, threads, effort, progress, STEPS_COMPARED)
+    rows = [row for row in rows if row.timings or row.errors]
     shown = [n for n in (EAGER, COMPILED, *SHOWN) if any(n in r.timings for r in rows)]
     if as_markdown:
         print(markdown(rows, shown))
     else:
-        _show(Console(width=None if sys.stdout.isatty() else 170), machine, rows, shown)
-    for row in rows:
-        for who, message in row.errors.items():
-            print(f"ERROR {row.workload.name}, {who}: {message}", file=sys.stderr)
+        _show(tables.console(), machine, rows, shown)
+    report.show_errors(Console(stderr=True), rows)
     if quick:
         print("--quick: samples are too short for figures", file=sys.stderr)
     if json is not None:
         settings = {"section": "compiled", "quick": quick, "peers": list(peers)}
         content = {"machine": machine, "settings": settings, "rows": [r.as_dict() for r in rows]}
         json.write_text(json_format.dumps(content, indent=2) + "\n")
-    return 1 if any(row.errors for row in rows) else 0
+    return progress.status(any(row.errors for row in rows))
 
 
-@contextlib.contextmanager
-def _started(peers: Sequence[str], threads: int | None) -> Iterator[dict[str, Peer]]:
-    with contextlib.ExitStack() as stack:
-        yield {name: stack.enter_context(Peer(name, threads)) for name in peers}
-
-
-def measure(workload: Workload, effort: Effort, peers: dict[str, Peer]) -> ModelRow:
-    """One network: eager, compiled, and those of ``peers`` that have it."""
-    row = ModelRow(workload)
-    eager = workload.torch_like(jtorch)
-    expected = record(eager, eager.step, STEPS_COMPARED)
-    contestants: dict[str, Contestant] = {EAGER: Calls(eager.step, eager.arguments, eager.reset)}
-    compiled = workload.torch_like(jtorch)
-    step = jtorch.compile(compiled.step)
-    try:
-        check(record(compiled, step, STEPS_COMPARED), expected, workload.tolerance, COMPILED)
-        contestants[COMPILED] = Calls(step, compiled.arguments, compiled.reset)
-    except Exception as error:
-        row.errors[COMPILED] = f"{type(error).__name__}: {error}"
-    for name, peer in peers.items():
-        if name == "jax" and workload.jax is None:
-            continue
-        if name == "channels_last" and workload.name not in IMAGES:
-            continue
-        try:
-            found = peer.prepare(workload.name, STEPS_COMPARED)
-            check(found, expected, workload.tolerance, SHOWN[name], gradients=name != "jax")
-            contestants[name] = peer
-        except (PeerError, DisagreementError) as error:
-            row.errors[name] = str(error)
-    row.timings = interleave(contestants, effort)
-    return row
+def _has(peer: str, workload: Workload) -> bool:
+    """Whether the peer has a form of the workload."""
+    if peer == "jax":
+        return workload.jax is not None
+    return peer != "channels_last" or workload.name in IMAGES
 
 
 def cells(row: ModelRow, shown: Sequence[str]) -> list[str]:
@@ -175,20 +138,10 @@ def markdown(rows: Sequence[ModelRow], shown: Sequence[str]) -> str:
 
 
 def _show(console: Console, machine: dict[str, Any], rows: Sequence[ModelRow], shown: Sequence[str]) -> None:
-    show_machine(console, machine)
-    table = Table(title="A training step with Adam: medians", box=box.SIMPLE)
-    for k, heading in enumerate(headings(shown)):
-        table.add_column(heading, justify="right" if k else "left")
-    for row in rows:
-        table.add_row(*cells(row, shown))
-    console.print(table)
+    report.show_machine(console, machine)
+    title = "A training step with Adam: medians"
+    tables.show(console, title, headings(shown), [cells(row, shown) for row in rows])
     console.print(means(rows))
-
-
-def _one_line(row: ModelRow, took: float) -> str:
-    times = ", ".join(f"{SHOWN.get(n, n)} {duration(t.median)}" for n, t in row.timings.items())
-    ratio = "" if row.ratio is None else f", {row.ratio:.2f}"
-    return f"{row.workload.name:<10} {times}{ratio}  [{took:.1f} s]"
 
 
 def known_peers() -> tuple[str, ...]:

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks import tables
+from benchmarks.progress import Progress
 from benchmarks.soundness import cases  # noqa: F401 - declares the cases
 from benchmarks.soundness.one import programs
 from benchmarks.soundness.table import CASES, Case, Verdict
@@ -32,11 +31,13 @@ def run(numbers: Sequence[int], peers: Sequence[str], json_file: Path | None = N
     chosen = [case for case in CASES if not numbers or case.number in numbers]
     libraries = ["jtorch", *peers]
     rows = []
-    for case in sorted(chosen, key=lambda c: c.name):
-        verdicts = {library: verdict_of(library, case) for library in libraries}
-        rows.append((case, verdicts))
-        told = ", ".join(f"{library} {v.kind}" for library, v in verdicts.items())
-        print(f"{case.name}: {told}", file=sys.stderr, flush=True)
+    with Progress() as progress:
+        for case in sorted(chosen, key=lambda c: c.name):
+            progress.say(case.name)
+            verdicts = {library: verdict_of(library, case) for library in libraries}
+            rows.append((case, verdicts))
+            told = ", ".join(f"{library} {v.kind}" for library, v in verdicts.items())
+            progress.line(f"{case.name}: {told}")
     show(rows, libraries)
     if json_file is not None:
         content = [
@@ -44,7 +45,7 @@ def run(numbers: Sequence[int], peers: Sequence[str], json_file: Path | None = N
             for c, found in rows
         ]
         json_file.write_text(json.dumps(content, indent=1), encoding="utf-8")
-    return int(any(breaks(case, found["jtorch"]) for case, found in rows))
+    return progress.status(any(breaks(case, found["jtorch"]) for case, found in rows))
 
 
 def breaks(case: Case, verdict: Verdict) -> bool:
@@ -73,11 +74,10 @@ def verdict_of(library: str, case: Case) -> Verdict:
 
 def show(rows: Sequence[tuple[Case, dict[str, Verdict]]], libraries: Sequence[str]) -> None:
     """Print the table, and under it what each verdict other than "correct" says."""
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    table = Table("", "case", *(NAMES[library] for library in libraries), title="Compiled against eager")
-    for case, found in rows:
-        table.add_row(str(case.number), case.title, *(found[library].kind for library in libraries))
-    console.print(table)
+    console = tables.console()
+    headings = ("", "case", *(NAMES[library] for library in libraries))
+    cells = [[str(c.number), c.title, *(found[library].kind for library in libraries)] for c, found in rows]
+    tables.show(console, "Compiled against eager", headings, cells, left=headings)
     console.print(NOTES, style="dim", markup=False)
     for case, found in rows:
         for library in libraries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.data import enlarged, uniform
-from benchmarks.program import Program, Workload
+from benchmarks.program import Epoch, Program, Workload
 from benchmarks.workloads.training import jax_classifier, torch_training
 
 BATCH = 64
@@ -51,4 +51,5 @@ def jax() -> Program:
     return jax_classifier(in_jax.lenet, VALUES, enlarged(BATCH))
 
 
-WORKLOAD = Workload("lenet", "LeNet 28x28, batch 64, Adam", torch_like, jax)
+EPOCH = Epoch("MNIST", 938)  # 60,000 images in batches of 64
+WORKLOAD = Workload("lenet", "LeNet 28x28, batch 64, Adam", torch_like, jax, epoch=EPOCH)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data import batches, enlarged, uniform
-from benchmarks.program import Program, Workload
+from benchmarks.program import Epoch, Program, Workload
 from benchmarks.workloads.training import jax_classifier, torch_training
 
 BATCH = 32
@@ -46,5 +46,6 @@ def larger(torch: Any) -> Program:
     return torch_training(torch, model, uniform(0, shapes), data)
 
 
-WORKLOAD = Workload("mlp", "MLP 64-64-10, batch 32, Adam", torch_like, jax)
+EPOCH = Epoch("the digits", 57)  # 1,797 images in batches of 32
+WORKLOAD = Workload("mlp", "MLP 64-64-10, batch 32, Adam", torch_like, jax, epoch=EPOCH)
 LARGER = Workload("mlp-784", "MLP 784-256-10, batch 64, Adam", larger)

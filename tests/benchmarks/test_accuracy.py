@@ -36,8 +36,8 @@ def test_every_case_runs_in_every_mode(case):
 
 def test_an_error_beyond_the_bound_makes_the_exit_status_1(monkeypatch, capsys):
     far = Line("sum", "float32", 10**6, 0.5, 9.0, 1.0, 4.0)
-    monkeypatch.setattr(section, "_lines", lambda *_: [far])
-    assert section.run([], quick=True, with_torch=True) == 1
+    monkeypatch.setattr(section, "measure", lambda *_: far)
+    assert section.run([section.BY_NAME["sum"]], quick=True, with_torch=True) == 1
     assert "beyond 4 times" in capsys.readouterr().out
 
 

@@ -101,4 +101,4 @@ def test_a_mode_that_computes_something_else_has_no_figures(capsys, monkeypatch)
 def test_there_is_nothing_to_choose(capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["busy", "mlp"])
-    assert stopped.value.code == 2 and "busy is one row" in capsys.readouterr().err
+    assert stopped.value.code == 2 and "unrecognized arguments: mlp" in capsys.readouterr().err

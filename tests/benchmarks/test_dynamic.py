@@ -19,5 +19,5 @@ def test_what_computes_something_else_is_an_error(monkeypatch, capsys):
         return lambda *batch: function(*batch) + 1
 
     monkeypatch.setattr(jtorch, "compile", wrong)
-    assert dynamic.main(["--quick", "batches"]) == 1
+    assert dynamic.report(["batches"], dynamic.QUICK_SIZES) == 1
     assert "off by" in capsys.readouterr().out

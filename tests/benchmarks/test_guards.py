@@ -4,7 +4,7 @@ from benchmarks import guards
 
 
 def test_the_tables(capsys):
-    assert guards.main(["--quick"]) == 0
+    assert guards.report(quick=True) == 0
     lines = capsys.readouterr().out.splitlines()
     tables, foreign = lines[:6], lines[6:]
     assert [line.split()[0] for line in tables] == ["reads", "0", "10", "parameters", "10", "100"]
@@ -18,5 +18,5 @@ def test_the_tables(capsys):
 
 def test_a_change_that_is_not_noticed_is_an_error(monkeypatch, capsys):
     monkeypatch.setattr(guards.State, "change", lambda self, chosen: None)
-    assert guards.main(["--quick"]) == 1
+    assert guards.report(quick=True) == 1
     assert "NO" in capsys.readouterr().out

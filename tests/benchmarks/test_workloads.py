@@ -5,7 +5,7 @@ import pytest
 
 import jtorch
 from benchmarks.agree import check, record
-from benchmarks.cli import NAMES
+from benchmarks.commands import NAMES
 from benchmarks.data import digits, enlarged
 from benchmarks.tape import count_nodes
 from benchmarks.workloads import ROWS, WORKLOADS

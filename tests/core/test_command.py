@@ -45,7 +45,7 @@ def test_processes(tmp_path):
         (["-m", "jtorch.compile.inspect.bisect", no_file], {}, 2, "none.py"),
         (["-m", "jtorch.as_torch", no_file], {}, 2, "none.py"),
         (["-m", "jtorch.distributed.run", no_file], {}, 2, "No such file or directory: '"),
-        (["-m", "benchmarks.guards", "more"], {}, 2, "unrecognized arguments"),
+        (["-m", "benchmarks", "guards", "more"], {}, 2, "unrecognized arguments"),
         (["-m", "jtorch.as_torch", "-m", "no_such_module"], {}, 2, "no module named 'no_such_module'"),
         (["-m", "benchmarks", "no_such_workload"], {}, 2, "no_such_workload"),
     ]

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from benchmarks.cli import EAGER_GROUPS, main
+from benchmarks.cli import main
+from benchmarks.commands import EAGER_GROUPS
 from benchmarks.eager import importing, section
 from benchmarks.eager.measure import Line
 from benchmarks.eager.report import cells
