@@ -13,6 +13,8 @@ from typing import Any
 from benchmarks import options as opt
 from benchmarks.machine import thread_variables
 from benchmarks.options import Parser
+from benchmarks.own.protocol import PROTOCOL, OwnFileError
+from benchmarks.own.protocol import check as check_own
 
 NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
 STORY = ("mlp", "lenet")  # a small network, where calls decide, and one where arithmetic does
@@ -63,6 +65,33 @@ def _run_steps(p: Parser, options: Options, compiler: Any, story: bool) -> int:
         return steps.run(
             options.names or (STORY if story else NAMES), peers, options.threads, options.quick,
             story, options.markdown, options.json, compiler,
+        )  # fmt: skip
+
+
+def _own_arguments(p: Parser) -> None:
+    p.epilog = PROTOCOL
+    p.add_argument("target", metavar="FILE:FUNCTION", help="a training step, or what makes one: see below")
+    opt.add_output(p, markdown=False)
+    opt.add_quick(p)
+    opt.add_peers(p, "torch")
+    opt.add_threads(p)
+    p.add_argument(
+        "--processes", type=opt.positive, default=5, metavar="N", help="that give samples; default: 5"
+    )
+
+
+def _run_own(p: Parser, options: Options, compiler: Any) -> int:
+    try:
+        check_own(options.target)
+    except OwnFileError as error:
+        p.error(str(error))
+    opt.needs_rich(p)
+    peers = opt.peers_of(p, options, ("torch",))
+    with opt.threads_and_empty_cache(options.threads):
+        from benchmarks.own.section import run
+
+        return run(
+            options.target, bool(peers), options.threads, options.quick, options.processes, options.json
         )  # fmt: skip
 
 
@@ -236,6 +265,12 @@ COMMANDS = {
             "Times a training step of each workload, in both modes and other libraries; what graphs cost.",
             lambda p: _step_arguments(p, "all", peers="those installed"),
             lambda p, options, compiler: _run_steps(p, options, compiler, story=False),
+        ),
+        Command(
+            "own",
+            "Says whether compiling pays for a training step of yours, with your data; where its time goes.",
+            _own_arguments,
+            _run_own,
         ),
         Command(
             "compiled",

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from benchmarks.agree import Record, record
 from benchmarks.first_call import FirstCall, of_function
+from benchmarks.own import load
+from benchmarks.own.protocol import OwnFileError, is_own
 from benchmarks.program import Program, Workload
 from benchmarks.timing import Calls
 
 EAGER, COMPILED = "jtorch eager", "jtorch compiled"
 MODES = (EAGER, COMPILED)
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """A step of a compiled program, as ``f.profile()`` has it; ``of_limit`` is 1 at the machine's limit."""
+
+    name: str
+    kind: str
+    source: str
+    us: float
+    of_limit: float
 
 
 class Local:
@@ -26,10 +42,11 @@ class Local:
         self.first_call: FirstCall | None = None
         self.kernels: int | None = None
         self._calls: Calls | None = None
+        self._row = ""
 
     def prepare(self, row: str, steps: int) -> Record:
         """Build a workload's program; what its first steps compute."""
-        self.first_call, self.kernels = None, None
+        self.first_call, self.kernels, self._row = None, None, row
         program = build(self.name, workload_of(row), self.threads)
         step = self._compiled(program) if self.name == COMPILED else program.step
         found = record(program, step, steps)
@@ -41,11 +58,32 @@ class Local:
         assert self._calls is not None, "prepare() comes first"
         return self._calls.run(calls)
 
+    def profile(self) -> list[StepTime]:
+        """Where the time of the latest compiled program goes, in the order in which its steps run."""
+        assert self._calls is not None, "prepare() comes first"
+        found = self._calls.function.profile()  # type: ignore[attr-defined]
+        return [
+            StepTime(s.name, s.kind, s.source, s.us, s.limit_us(found.limits) / max(s.us, 1e-9))
+            for s in found.steps
+        ]
+
+    def told(self, error: Exception) -> str:
+        """The error in a line, with its place in the user's file where it came from there."""
+        place = ""
+        file = self._row.rpartition(":")[0]
+        for frame in traceback.extract_tb(error.__traceback__):
+            if is_own(self._row) and frame.filename == file:
+                place = f" ({Path(file).name}, line {frame.lineno})"
+        kind = "" if isinstance(error, OwnFileError) else f"{type(error).__name__}: "
+        return f"{kind}{error}{place}"
+
     def _compiled(self, program: Program) -> Callable[..., Any]:
         import jtorch
 
         start = time.perf_counter()
         step = (self.compiler or jtorch.compile)(program.step)
+        if not program.can_reset:
+            return step  # its first call is the first of those that are compared
         step(*program.arguments[0])
         seconds = time.perf_counter() - start
         if hasattr(step, "timings"):
@@ -54,7 +92,9 @@ class Local:
 
 
 def workload_of(row: str) -> Workload:
-    """The workload of that name, of all sections. KeyError where there is none."""
+    """The workload of that name, of all sections, or of a file. KeyError where there is none."""
+    if is_own(row):
+        return load.workload(row)
     from benchmarks.eager import cases
     from benchmarks.models.rows import MODELS
     from benchmarks.workloads import ROWS, mlp
@@ -67,6 +107,8 @@ def build(name: str, workload: Workload, threads: int | None = None) -> Program:
     from benchmarks.models import training
 
     if name in MODES:
+        if is_own(workload.name) and name == EAGER:
+            load.without_compiling()
         import jtorch
 
         return workload.torch_like(jtorch)

@@ -49,6 +49,11 @@ class Row:
         saved = self.timings[EAGER].median - self.timings[COMPILED].median
         return math.ceil(seconds / saved) if saved > 0 else math.inf
 
+    def check(self, name: str, found: Record, expected: Record) -> None:
+        """Raise DisagreementError unless the contestant ``name`` computed what eager mode did."""
+        who = PEERS.get(name, name)
+        check(found, expected, self.workload.tolerance, who, gradients=name != "jax")
+
     def as_dict(self) -> dict[str, Any]:
         after, epoch = self.pays_after, self.workload.epoch
         return {
@@ -144,8 +149,7 @@ def add_samples(
             found = contestant.prepare(row.workload.name, steps)
             if expected is None:
                 expected = found
-            who = PEERS.get(name, name)
-            check(found, expected, row.workload.tolerance, who, gradients=name != "jax")
+            row.check(name, found, expected)
             ready[name] = contestant
         except Exception as error:
             _fail(row, name, error)

@@ -15,12 +15,13 @@ import importlib.util
 import multiprocessing
 import os
 import signal
+import sys
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
 
 from benchmarks.agree import Record
-from benchmarks.contestant import Local
+from benchmarks.contestant import Local, StepTime
 from benchmarks.machine import thread_variables
 
 PEERS = {"torch": "PyTorch eager", "jax": "jax.jit"}
@@ -61,6 +62,9 @@ class Peer:
     def run(self, calls: int) -> float:
         return self._ask("run", calls)
 
+    def profile(self) -> list[StepTime]:
+        return self._ask("profile")
+
     def _ask(self, *question: Any) -> Any:
         try:
             self._pipe.send(question)
@@ -94,6 +98,7 @@ def _xla_flags(threads: int | None) -> str:
 
 def _serve(pipe: Connection, name: str, threads: int | None) -> None:
     """Answer questions until the other end closes: what the peer's process runs."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - what users' steps print is no figure
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent's end is ours
     contestant = Local(name, threads)
     while True:
@@ -104,4 +109,4 @@ def _serve(pipe: Connection, name: str, threads: int | None) -> None:
         try:
             pipe.send((True, getattr(contestant, question)(*arguments)))
         except Exception as error:
-            pipe.send((False, f"{type(error).__name__}: {error}"))
+            pipe.send((False, contestant.told(error)))

@@ -17,7 +17,7 @@ class Program:
 
     step        what is timed: called with each element of ``arguments`` in turn
     forward     the part of it before ``backward()``, to measure what the tape costs
-    reset       puts parameters and optimizer back to the initial state, in place
+    reset       puts parameters and optimizer back to the initial state, in place, where that ``can_reset``
     """
 
     step: Callable[..., Any]
@@ -28,6 +28,7 @@ class Program:
     forward: Callable[..., Any] | None = None
     to_numpy: Callable[[Any], np.ndarray] = np.asarray
     settle: Callable[[Any], Any] = lambda result: result
+    can_reset: bool = True
 
 
 @dataclass(frozen=True)

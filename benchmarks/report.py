@@ -14,6 +14,7 @@ from rich.markup import escape
 from benchmarks import tables
 from benchmarks.first_call import STAGES
 from benchmarks.measure import COMPILED, EAGER, Row
+from benchmarks.own.protocol import is_own
 from benchmarks.peers import PEERS
 from benchmarks.tables import ERROR
 from benchmarks.timing import Timing
@@ -61,8 +62,9 @@ def show_machine(console: Console, machine: dict[str, Any]) -> None:
 def show_errors(console: Console, rows: Sequence[Row]) -> None:
     for row in rows:
         for contestant, message in row.errors.items():
-            console.print(f"{ERROR} {escape(row.workload.name)}, {contestant}:", end=" ")
-            console.print(message, markup=False, highlight=False)
+            shown = row.workload.what if is_own(row.workload.name) else row.workload.name
+            told = escape(message.removeprefix(f"{contestant}: "))
+            console.print(f"{ERROR} {escape(shown)}, {contestant}: {told}", highlight=False, soft_wrap=True)
 
 
 def _show_step_times(console: Console, rows: Sequence[Row], peers: Sequence[str]) -> None:
@@ -71,7 +73,7 @@ def _show_step_times(console: Console, rows: Sequence[Row], peers: Sequence[str]
     cells = []
     for row in rows:
         speedup = "" if row.speedup is None else f"{row.speedup:.1f}x"
-        times = [_time(row, name) for name in names]
+        times = [time_cell(row, name) for name in names]
         cells.append([row.workload.name, row.workload.what, *times[:2], speedup, *times[2:]])
     timings = [row.timings[name] for row in rows for name in names if name in row.timings]
     caption = "~ unstable: the samples differ much, measure again on an idle machine"
@@ -85,7 +87,8 @@ def _show_step_times(console: Console, rows: Sequence[Row], peers: Sequence[str]
     )
 
 
-def _time(row: Row, contestant: str) -> str:
+def time_cell(row: Row, contestant: str) -> str:
+    """The time of a contestant, ERROR, or nothing."""
     if contestant in row.errors:
         return ERROR
     timing = row.timings.get(contestant)

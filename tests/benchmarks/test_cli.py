@@ -58,7 +58,7 @@ def test_markdown_is_one_table(capsys):
 
 def test_modes_that_differ_make_the_exit_status_1(capsys):
     assert main(["toy", "--quick", "--peers", ""], compiler=wrong) == 1
-    assert "ERROR toy, jtorch compiled: jtorch compiled: the result of step 0" in capsys.readouterr().out
+    assert "ERROR toy, jtorch compiled: the result of step 0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
