@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from benchmarks import options as opt
@@ -93,6 +94,55 @@ def _run_own(p: Parser, options: Options, compiler: Any) -> int:
         return run(
             options.target, bool(peers), options.threads, options.quick, options.processes, options.json
         )  # fmt: skip
+
+
+def _compare_arguments(p: Parser) -> None:
+    p.add_argument("before", type=Path, metavar="BEFORE.json", help="what --json of a run wrote")
+    p.add_argument("after", type=Path, metavar="AFTER.json", help="the same of another run")
+    p.add_argument(
+        "--fail-on", type=opt.share, metavar="5%%", help="exit with 1 where a row is slower by more than that"
+    )
+
+
+def _run_compare(p: Parser, options: Options, compiler: Any) -> int:
+    opt.needs_rich(p)
+    from benchmarks.compare.runs import RunError, read
+    from benchmarks.compare.section import run
+
+    try:
+        before, after = read(options.before), read(options.after)
+    except RunError as error:
+        p.error(str(error))
+    return run(before, after, options.fail_on)
+
+
+def _report_arguments(p: Parser) -> None:
+    p.add_argument(
+        "runs", type=Path, nargs="+", metavar="RUN.json", help="the run, or an earlier one and the run"
+    )
+    p.add_argument(
+        "-o", "--output", type=opt.output_file, default=Path("report.html"), metavar="FILE",
+        help="default: report.html",
+    )  # fmt: skip
+
+
+def _run_report(p: Parser, options: Options, compiler: Any) -> int:
+    if len(options.runs) > 2:
+        p.error("takes one run, or two to compare")
+    try:
+        import matplotlib  # noqa: F401 - asked for early, as rich is
+    except ModuleNotFoundError:
+        p.error('the charts need matplotlib: python -m pip install -e ".[report]"')
+    from benchmarks.compare.runs import RunError, read
+    from benchmarks.html.page import page
+
+    try:
+        *before, run = [read(path) for path in options.runs]
+    except RunError as error:
+        p.error(str(error))
+    options.output.write_text(page(run, *before), encoding="utf-8")
+    print(options.output)
+    return 0
 
 
 def _eager_arguments(p: Parser) -> None:
@@ -271,6 +321,18 @@ COMMANDS = {
             "Says whether compiling pays for a training step of yours, with your data; where its time goes.",
             _own_arguments,
             _run_own,
+        ),
+        Command(
+            "compare",
+            "Says which rows changed between two runs, by their JSON.",
+            _compare_arguments,
+            _run_compare,
+        ),
+        Command(
+            "report",
+            "Writes a run, or two, as one HTML page that needs no network.",
+            _report_arguments,
+            _run_report,
         ),
         Command(
             "compiled",

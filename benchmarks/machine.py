@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ def describe(threads: int | None) -> dict[str, Any]:
     from jtorch.core.threads import cores
 
     return {
+        "command": shlex.join(["python", *sys.orig_argv[1:]]),
         "cpu": _cpu(),
         "cores": cores(),
         "threads": threads,

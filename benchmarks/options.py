@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -57,6 +58,17 @@ def output_file(text: str) -> Path:
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise argparse.ArgumentTypeError(f"{text} may not be written")
     return path
+
+
+def share(text: str) -> float:
+    """``5%`` as 0.05."""
+    try:
+        found = float(text.removesuffix("%")) / 100
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < math.inf:
+        raise argparse.ArgumentTypeError(f"takes a percentage as 5%, not {text}")
+    return found
 
 
 def positive(text: str) -> int:

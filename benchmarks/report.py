@@ -152,6 +152,9 @@ def one_line(row: Row, took: float) -> str:
     return f"{row.workload.name:<12} {', '.join(parts)}  [{took:.1f} s]"
 
 
-def write_json(path: Path, machine: dict[str, Any], rows: Sequence[Row], settings: dict[str, Any]) -> None:
-    content = {"machine": machine, "settings": settings, "rows": [row.as_dict() for row in rows]}
+def write_json(
+    path: Path, machine: dict[str, Any], rows: Sequence[dict[str, Any]], settings: dict[str, Any]
+) -> None:
+    """What ``compare`` and ``report`` read."""
+    content = {"machine": machine, "settings": settings, "rows": list(rows)}
     path.write_text(json.dumps(content, indent=2) + "\n")

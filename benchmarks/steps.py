@@ -57,7 +57,8 @@ def run(
         print("--quick: samples are too short for figures; first calls share kernels", file=sys.stderr)
     if json is not None:
         settings = {"quick": quick, "workloads": [row.workload.name for row in rows], "peers": list(peers)}
-        report.write_json(json, machine, rows, settings)
+        facts = [row.as_dict() | {"verdict": [] if quick else verdict.sentences(row, peers)} for row in rows]
+        report.write_json(json, machine, facts, settings)
     return progress.status(any(row.errors for row in rows))
 
 

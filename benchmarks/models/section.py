@@ -6,7 +6,6 @@ process of its own. A contestant whose loss or gradients differ from eager mode'
 
 from __future__ import annotations
 
-import json as json_format
 import math
 import sys
 from collections.abc import Sequence
@@ -95,8 +94,7 @@ def run(
         print("--quick: samples are too short for figures", file=sys.stderr)
     if json is not None:
         settings = {"section": "compiled", "quick": quick, "peers": list(peers)}
-        content = {"machine": machine, "settings": settings, "rows": [r.as_dict() for r in rows]}
-        json.write_text(json_format.dumps(content, indent=2) + "\n")
+        report.write_json(json, machine, [row.as_dict() for row in rows], settings)
     return progress.status(any(row.errors for row in rows))
 
 

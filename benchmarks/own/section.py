@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_format
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -75,8 +74,8 @@ def run(
     _show(tables.console(), machine, row, peers, quick)
     if json is not None:
         settings = {"section": "own", "quick": quick, "peers": peers}
-        content = {"machine": machine, "settings": settings, "rows": [row.as_dict()]}
-        json.write_text(json_format.dumps(content, indent=2) + "\n")
+        told = [] if quick else verdict.sentences(row, peers)
+        report.write_json(json, machine, [row.as_dict() | {"verdict": told}], settings)
     if quick:
         print("--quick: samples are too short for figures", file=sys.stderr)
     return progress.status(bool(row.errors))

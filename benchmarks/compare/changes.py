@@ -1,0 +1,100 @@
+"""Whether a row changed between two runs.
+
+What is independent are processes, not samples, so each process is one number, the median of its samples.
+A row is marked where three things hold: a rank test of the processes of both runs says so, corrected for the
+number of rows; the interval of the ratio leaves out 1; and the change is clearly larger than what changed
+within either run, from before some moment of it to after. The last is for machines that others use: where a
+neighbour begins to work all later processes are slower, and no test of ranks can tell why.
+
+Sources: H. B. Mann and D. R. Whitney, On a test of whether one of two random variables is stochastically
+larger than the other, 1947; S. Holm, A simple sequentially rejective multiple test procedure, 1979; T.
+Kalibera and R. Jones, Rigorous benchmarking in reasonable time, 2013: resample the level that varies.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from benchmarks.inference import holm, mann_whitney, ratio_of_medians
+from benchmarks.timing import Timing
+
+SIGNIFICANT = 0.05
+BEYOND = 1.5  # times the logarithm of what changed within a run
+FEWEST = 5  # processes of each run: of four and four no order is rare enough to survive a correction
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row and contestant in both runs; ``ratio`` is the second's time over the first's."""
+
+    key: Key
+    before: Timing
+    after: Timing
+    ratio: float
+    low: float
+    high: float
+    drift: float  # the larger ratio, from 1 on, between an earlier and a later part of a run
+    p: float | None  # of the rank test, corrected; None where there are too few processes
+
+    @property
+    def marked(self) -> bool:
+        """Whether the row changed."""
+        return (
+            self.p is not None
+            and self.p < SIGNIFICANT
+            and not self.low <= 1 <= self.high
+            and abs(math.log(self.ratio)) > BEYOND * math.log(self.drift)
+        )
+
+    @property
+    def verdict(self) -> str:
+        """ "12% slower", "12% faster", "no change seen" or why there is none."""
+        if self.p is None:
+            return f"not judged: fewer than {FEWEST} processes"
+        if not self.marked:
+            return "no change seen"
+        return f"{self.ratio - 1:.0%} slower" if self.ratio > 1 else f"{1 - self.ratio:.0%} faster"
+
+    def exceeds(self, allowed: float) -> bool:
+        """Whether it is marked as slower by more than that share."""
+        return self.marked and self.ratio > 1 + allowed
+
+
+def changes(before: Mapping[Key, Timing], after: Mapping[Key, Timing]) -> list[Change]:
+    """Of all rows that both runs have, in the order of the second."""
+    found = [_change(key, before[key], after[key]) for key in after if key in before]
+    judged = [change for change in found if change.p is not None]
+    corrected = dict(
+        zip([c.key for c in judged], holm([c.p for c in judged if c.p is not None]), strict=True)
+    )
+    return [replace(change, p=corrected.get(change.key)) for change in found]
+
+
+def _change(key: Key, before: Timing, after: Timing) -> Change:
+    first, second = process_medians(before), process_medians(after)
+    ratio, low, high = ratio_of_medians(first, second)
+    drift = max(_drift(first), _drift(second))
+    enough = min(len(first), len(second)) >= FEWEST
+    return Change(
+        key, before, after, ratio, low, high, drift, mann_whitney(first, second) if enough else None
+    )
+
+
+def process_medians(timing: Timing) -> list[float]:
+    """One number for each process."""
+    return [statistics.median(samples) for samples in timing.processes]
+
+
+def _drift(values: list[float]) -> float:
+    """The larger ratio, from 1 on, of what came before and after any place but the ends of a run."""
+    least = max(1, len(values) // 4)
+    ratios = (
+        statistics.median(values[:k]) / statistics.median(values[k:])
+        for k in range(least, len(values) - least + 1)
+    )
+    return max((max(ratio, 1 / ratio) for ratio in ratios), default=1.0)
