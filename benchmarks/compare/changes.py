@@ -1,6 +1,8 @@
 """Whether a row changed between two runs.
 
-What is independent are processes, not samples, so each process is one number, the median of its samples.
+What is independent are processes, not samples, so each process is one number, the best of its samples: on a
+machine that others use, most samples are of them. What differs between processes, as addresses and hash
+seeds, stays in the comparison, and what happens now and then in all of them does not.
 A row is marked where three things hold: a rank test of the processes of both runs says so, corrected for the
 number of rows; the interval of the ratio leaves out 1; and the change is clearly larger than what changed
 within either run, from before some moment of it to after. The last is for machines that others use: where a
@@ -76,7 +78,7 @@ def changes(before: Mapping[Key, Timing], after: Mapping[Key, Timing]) -> list[C
 
 
 def _change(key: Key, before: Timing, after: Timing) -> Change:
-    first, second = process_medians(before), process_medians(after)
+    first, second = process_bests(before), process_bests(after)
     ratio, low, high = ratio_of_medians(first, second)
     drift = max(_drift(first), _drift(second))
     enough = min(len(first), len(second)) >= FEWEST
@@ -85,9 +87,9 @@ def _change(key: Key, before: Timing, after: Timing) -> Change:
     )
 
 
-def process_medians(timing: Timing) -> list[float]:
+def process_bests(timing: Timing) -> list[float]:
     """One number for each process."""
-    return [statistics.median(samples) for samples in timing.processes]
+    return [min(samples) for samples in timing.processes]
 
 
 def _drift(values: list[float]) -> float:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks import tables
 from benchmarks.report import ERROR, duration, show_machine
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ SCALES = (
 
 def show(result: Result, machine: dict[str, Any], as_markdown: bool) -> None:
     """Print all of it: what was measured, what the model says of it, and what it says beyond."""
-    console = Console(width=None if sys.stdout.isatty() else 170)
+    console = tables.console()
     if not as_markdown:
         show_machine(console, machine)
     print(f"{DEFINITIONS}\n")
@@ -73,12 +71,7 @@ def _table(console: Console, title: str, headings: Sequence[str], lines: Lines, 
         rule = ["---", *["---:"] * (len(headings) - 1)]
         print("\n".join(f"| {' | '.join(line)} |" for line in ([*headings], rule, *lines)) + "\n")
         return
-    table = Table(title=title, box=box.SIMPLE)
-    for k, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if k else "left")
-    for line in lines:
-        table.add_row(*(cell.replace(" (", "\n(") for cell in line))
-    console.print(table)
+    tables.show(console, title, headings, [[cell.replace(" (", "\n(") for cell in line] for line in lines])
 
 
 def show_errors(console: Console, rows: Sequence[Row]) -> None:

@@ -19,6 +19,7 @@ from benchmarks.machine import describe, thread_variables
 from benchmarks.measure import COMPILED
 from benchmarks.models.rows import MODELS
 from benchmarks.peers import PeerError
+from benchmarks.progress import Progress
 from benchmarks.timing import Effort
 from jtorch.distributed import mpi
 from jtorch.distributed.run import mpiexec
@@ -77,7 +78,10 @@ def run(
     names: Sequence[str], with_torch: bool, quick: bool = False, as_markdown: bool = False,
     json: Path | None = None,
 ) -> int:  # fmt: skip
-    """Measure and print; 0 if every row has its figures, 1 otherwise; 0 with a sentence without mpi4py."""
+    """Measure and print; 0 if every row has its figures, 1 otherwise; 0 with a sentence without mpi4py.
+
+    130 after Ctrl-C, which leaves the figures of those networks of hosts that were measured whole.
+    """
     if not mpi.is_installed():
         print('ddp skipped: it needs mpi4py and MPI: python -m pip install -e ".[mpi]"')
         return 0
@@ -86,31 +90,38 @@ def run(
     result = Result()
     if not with_torch:
         result.skipped.append("PyTorch's DistributedDataParallel: PyTorch is not installed, or not asked for")
-    _measure(result, chosen, with_torch, effort, LINKS[: 1 if quick else None])
-    _extrapolate(result)
+    with Progress() as progress:
+        _measure(result, chosen, with_torch, effort, LINKS[: 1 if quick else None], progress)
+    if result.settings:
+        _extrapolate(result)
     report.show(result, machine, as_markdown)
     if quick:
         print("--quick: samples are too short for figures", file=sys.stderr)
     if json is not None:
         json.write_text(json_format.dumps(_content(result, machine, quick, chosen), indent=1) + "\n")
-    return 1 if result.has_errors else 0
+    return progress.status(result.has_errors)
 
 
 def _measure(
-    result: Result, chosen: Sequence[str], with_torch: bool, effort: Effort, links: Sequence[Link]
-) -> None:
+    result: Result, chosen: Sequence[str], with_torch: bool, effort: Effort, links: Sequence[Link],
+    progress: Progress,
+) -> None:  # fmt: skip
+    progress.say("starting processes")
     with _on_this_host(1, with_torch) as alone, _on_this_host(RANKS, with_torch) as several:
         rows = []
         for name in chosen:
+            progress.say(f"one process and {RANKS}: {name}")
             start = time.perf_counter()
             rows.append(measure.measure(MODELS[name], alone, several, effort))
-            print(report.one_line(rows[-1], time.perf_counter() - start), file=sys.stderr, flush=True)
+            progress.line(report.one_line(rows[-1], time.perf_counter() - start))
+        progress.say("collectives")
         (call,) = measure.all_reduces(alone["jtorch"], FITTED[:1], effort)
         gamma = measure.adding(several["jtorch"], ADDED, effort)
         result.settings.append(
             _setting("this host's memory", rows, several["jtorch"], call.seconds, gamma, effort)
         )
     for link in links:
+        progress.say(f"hosts at {link}")
         try:
             result.settings.append(_over(link, chosen, call.seconds, gamma, effort))
         except (HostsError, PeerError) as error:

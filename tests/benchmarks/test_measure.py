@@ -1,11 +1,14 @@
 import importlib.util
 import math
+import subprocess
+import sys
 
 import pytest
 
 from benchmarks.first_call import FirstCall
-from benchmarks.measure import COMPILED, EAGER, Row, measure
+from benchmarks.measure import COMPILED, EAGER, Row, measure, measure_all
 from benchmarks.peers import Peer, PeerError
+from benchmarks.progress import Progress
 from benchmarks.timing import Effort, Timing
 from benchmarks.workloads import ROWS
 
@@ -70,3 +73,20 @@ def test_a_peer_runs_in_its_own_process_and_takes_part():
         assert set(row.timings) == {EAGER, COMPILED, "torch"} and not row.errors
         with pytest.raises(PeerError, match="KeyError: 'nothing'"):
             peer.prepare("nothing", 1)
+
+
+@pytest.mark.slow
+def test_several_processes_give_their_samples_to_one_row():
+    row = Row(ROWS["toy"])
+    effort = Effort(rounds=2, seconds=1e-3, processes=2)
+    measure_all([row], lambda workload: (EAGER, COMPILED), 1, effort, Progress())
+    assert not row.errors
+    assert all(timing.per_process == (2, 2) for timing in row.timings.values())
+    assert set(row.timings) == {EAGER, COMPILED}
+
+
+def test_a_peers_process_does_not_import_jtorch():
+    """Two libraries' threads would be in its way."""
+    program = "import sys, benchmarks.peers; print('jtorch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,3 +1,5 @@
+import gc
+
 import pytest
 
 from benchmarks.timing import Calls, Effort, Timing, calibrate, interleave
@@ -54,3 +56,29 @@ def test_a_result_still_being_computed_is_waited_for():
     settled = []
     Calls(lambda x: x + 1, [(1,), (5,)], settle=settled.append).run(2)
     assert settled == [6]
+
+
+def test_the_garbage_collector_waits_for_the_end_of_a_sample():
+    states = []
+    assert gc.isenabled()
+    Calls(lambda: states.append(gc.isenabled()), [()]).run(2)
+    assert states == [False, False] and gc.isenabled()
+
+
+def test_samples_of_several_processes_stay_apart():
+    timing = Timing((1.0, 2.0), 7).joined(Timing((3.0, 4.0, 5.0), 7)).joined(Timing((6.0,), 7))
+    assert timing.processes == ((1.0, 2.0), (3.0, 4.0, 5.0), (6.0,))
+    assert timing.as_dict()["samples_per_process"] == [2, 3, 1]
+    assert Timing((1.0, 2.0), 7).processes == ((1.0, 2.0),)
+
+
+def test_a_wide_middle_half_is_unstable():
+    assert Timing((1.0, 1.1, 1.2, 1.3), 1).unstable
+    assert not Timing((1.0, 1.01, 1.02, 1.03, 9.0), 1).unstable  # one that is far off says nothing
+
+
+def test_what_a_process_before_calibrated_is_used_again_after_a_sample_to_warm_up():
+    log = []
+    timings = interleave({"a": Fake("a", 1e-3, log)}, Effort(rounds=2, seconds=0.01), {"a": 33})
+    assert log == [("a", 33)] * 3
+    assert len(timings["a"].samples) == 2
