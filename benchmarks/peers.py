@@ -10,12 +10,15 @@ than one core.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import multiprocessing
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any
@@ -49,7 +52,8 @@ class Peer:
             os.environ["JAX_PLATFORMS"] = "cpu"
         try:
             self._process = context.Process(target=_serve, args=(theirs, name, threads), daemon=True)
-            self._process.start()
+            with _without_interrupts():
+                self._process.start()
         finally:
             os.environ.clear()
             os.environ.update(environment)
@@ -91,6 +95,19 @@ class Peer:
             self._process.join()
 
 
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """A process started here ignores Ctrl-C, which reaches all of a terminal: its pipe's end is its own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _xla_flags(threads: int | None) -> str:
     flags = os.environ.get("XLA_FLAGS", "")
     return f"{flags} --xla_cpu_multi_thread_eigen=false".strip() if threads == 1 else flags
@@ -99,7 +116,6 @@ def _xla_flags(threads: int | None) -> str:
 def _serve(pipe: Connection, name: str, threads: int | None) -> None:
     """Answer questions until the other end closes: what the peer's process runs."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - what users' steps print is no figure
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent's end is ours
     contestant = Local(name, threads)
     while True:
         try:
@@ -107,6 +123,10 @@ def _serve(pipe: Connection, name: str, threads: int | None) -> None:
         except EOFError:
             return
         try:
-            pipe.send((True, getattr(contestant, question)(*arguments)))
+            answer = (True, getattr(contestant, question)(*arguments))
         except Exception as error:
-            pipe.send((False, contestant.told(error)))
+            answer = (False, contestant.told(error))
+        try:
+            pipe.send(answer)
+        except OSError:  # the parent was interrupted
+            return

@@ -29,7 +29,12 @@ def show(
     left: Sequence[str] = (),
     caption: str = "",
 ) -> None:
-    """Print ``rows`` under ``headings``; columns are flush right but for the first and those in ``left``."""
+    """Print ``rows`` under ``headings``; columns are flush right but for the first and those in ``left``.
+
+    Without rows nothing is printed.
+    """
+    if not rows:
+        return
     texts = [[cell if cell == ERROR else escape(cell) for cell in row] for row in rows]
     table = Table(title=title, caption=caption or None, box=box.SIMPLE)
     for k, heading in enumerate(headings):

@@ -1,5 +1,13 @@
 """Each command has a help of its own, and says in one line what is wrong before it measures anything."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from subprocess import PIPE
+
 import pytest
 
 from benchmarks import cli, dynamic, steps
@@ -7,6 +15,7 @@ from benchmarks.accuracy import section as accuracy
 from benchmarks.cli import main, parse, usage
 from benchmarks.commands import COMMANDS, NAMES, STORY
 from benchmarks.timing import Timing
+from benchmarks.workloads import WORKLOADS
 
 
 def refused(arguments, capsys):
@@ -84,17 +93,9 @@ def test_a_file_that_cannot_be_written_is_refused_at_once(command, tmp_path, cap
     assert f"{tmp_path} is a folder" in refused([command, "--json", str(tmp_path)], capsys)
 
 
-def failing(step):
-    raise NotImplementedError("no kernel for this")
-
-
 def test_a_workload_that_raises_is_one_line_and_the_others_go_on(capsys, monkeypatch):
-    from benchmarks.workloads import WORKLOADS
-
     def broken(torch):
         raise ValueError("this workload is broken")
-
-    from dataclasses import replace
 
     toy = replace(WORKLOADS["toy"][0], torch_like=broken)
     monkeypatch.setattr("benchmarks.contestant.workload_of", lambda n: toy if n == "toy" else WORKLOADS[n][0])
@@ -133,10 +134,19 @@ def test_what_was_measured_before_ctrl_c_is_printed_and_kept(tmp_path, capsys, m
     assert "interrupted" in printed.err and '"call"' in file.read_text()
 
 
-def test_nothing_of_the_command_line_imports_numpy():
-    import subprocess
-    import sys
+@pytest.mark.slow
+def test_ctrl_c_in_a_terminal_prints_what_was_measured_and_no_traceback():
+    """It reaches all processes of the group, those of the contestants, too."""
+    command = [sys.executable, "-m", "benchmarks", "toy", "call", "--peers", ""]
+    run = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True)
+    time.sleep(2.0)
+    os.killpg(run.pid, signal.SIGINT)
+    printed, told = run.communicate(timeout=60)
+    assert run.returncode == 130 and "Traceback" not in printed + told, told
+    assert "interrupted" in told
 
+
+def test_nothing_of_the_command_line_imports_numpy():
     program = "import sys, benchmarks.cli; print([m for m in ('numpy', 'jtorch.eager') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
