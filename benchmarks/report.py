@@ -51,12 +51,17 @@ def show(
 
 def show_machine(console: Console, machine: dict[str, Any]) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    threads = machine["threads"]
-    share = "default threads" if threads is None else f"{threads} thread" + "s" * (threads > 1)
+    share = threads_text(machine)
     own = f" (jtorch: {machine['jtorch_threads']})" if "jtorch_threads" in machine else ""
     cpu = f"{machine['cpu']}, {machine['cores']} cores, {share} for everyone{own}"
     console.print(cpu, markup=False)
     console.print(f"Python {machine['python']}, {versions}\n", highlight=False)
+
+
+def threads_text(machine: dict[str, Any]) -> str:
+    """``1 thread``, ``2 threads``, or that each library has its default."""
+    threads = machine["threads"]
+    return "default threads" if threads is None else f"{threads} thread" + "s" * (threads > 1)
 
 
 def show_errors(console: Console, rows: Sequence[Row]) -> None:

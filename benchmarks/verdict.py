@@ -31,12 +31,12 @@ def saves(row: Row) -> bool | None:
 def _main(row: Row) -> str:
     assert row.first_call is not None and row.pays_after is not None
     eager, compiled = (row.timings[mode].median for mode in (EAGER, COMPILED))
-    costs = f"Compiling this {row.workload.what} costs {duration(row.first_call.seconds)} once"
+    costs = f"{row.workload.what}: compiling costs {duration(row.first_call.seconds)} once"
     faster = saves(row)
     if faster:
         return (
             f"{costs} and saves {duration(eager - compiled)} a step ({duration(compiled)} instead of "
-            f"{duration(eager)}): it pays after {_steps(row.pays_after, row.workload.epoch)}."
+            f"{duration(eager)}), so it pays after {_steps(row.pays_after, row.workload.epoch)}."
         )
     takes = f"{costs}; a step then takes {duration(compiled)} instead of {duration(eager)}"
     if faster is None:

@@ -82,7 +82,7 @@ def summary(found: Sequence[Change]) -> str:
     slower = sum(change.ratio > 1 for change in marked)
     if not marked:
         return f"No change is seen in {len(found)} rows."
-    return f"Of {len(found)} rows {slower} are slower and {len(marked) - slower} faster."
+    return f"Of {len(found)} rows are slower: {slower}, faster: {len(marked) - slower}."
 
 
 def _tell_failures(console: Console, slower: Sequence[Change], allowed: float) -> None:

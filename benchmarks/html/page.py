@@ -10,6 +10,7 @@ from html import escape
 from importlib import resources
 from typing import Any
 
+from benchmarks import report
 from benchmarks.compare.changes import Change, changes
 from benchmarks.compare.runs import Run
 from benchmarks.compare.section import differences, missing, summary
@@ -85,7 +86,7 @@ def _has(run: Run, contestant: str) -> bool:
 
 def _machine(run: Run) -> str:
     machine = run.machine
-    threads = machine["threads"] or "each library's default number of"
+    threads = report.threads_text(machine)
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     unstable = sum(timing.unstable for timing in run.timings.values())
     load = machine.get("load_1min")
@@ -95,7 +96,7 @@ def _machine(run: Run) -> str:
         noise += f" As it began {load:.1f} processes were running on {machine['cores']} cores."
     own = f" (jtorch: {machine['jtorch_threads']})" if "jtorch_threads" in machine else ""
     return (
-        f"<p>{escape(machine['cpu'])}, {machine['cores']} cores, {threads} threads{own}. Python "
+        f"<p>{escape(machine['cpu'])}, {machine['cores']} cores, {threads} for everyone{own}. Python "
         f'{escape(machine["python"])}, {escape(versions)}.</p><p class="soft">Noise: {escape(noise)}</p>'
     )
 

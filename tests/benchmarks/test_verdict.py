@@ -22,8 +22,8 @@ def test_a_network_for_which_compiling_pays():
     found = row([3.1e-3] * 5, [2e-3] * 5, second=0.11)
     found.timings["torch"] = Timing((5.2e-3,), 1)
     assert sentences(found, ["torch"]) == [
-        "Compiling this LeNet 28x28, batch 64, Adam costs 2.10 s once and saves 1.10 ms a step (2.00 ms "
-        "instead of 3.10 ms): it pays after 1,900 steps (2 epochs of MNIST).",
+        "LeNet 28x28, batch 64, Adam: compiling costs 2.10 s once and saves 1.10 ms a step (2.00 ms "
+        "instead of 3.10 ms), so it pays after 1,900 steps (2 epochs of MNIST).",
         "It does not pay for fewer: 190 steps (0.2 epochs of MNIST) take 2.48 s compiled and 589 ms eager.",
         "From the second process on the kernels are on disk: then the first call takes 110 ms, and pays "
         "after 100 steps (0.1 epochs of MNIST).",
@@ -33,7 +33,7 @@ def test_a_network_for_which_compiling_pays():
 
 def test_a_network_for_which_it_does_not():
     assert sentences(row([2e-3] * 5, [3e-3] * 5)) == [
-        "Compiling this LeNet 28x28, batch 64, Adam costs 2.10 s once; a step then takes 3.00 ms instead of "
+        "LeNet 28x28, batch 64, Adam: compiling costs 2.10 s once; a step then takes 3.00 ms instead of "
         "2.00 ms: it does not pay."
     ]
 

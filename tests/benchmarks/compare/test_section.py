@@ -44,7 +44,7 @@ def test_the_table(files, capsys):
     assert re.search(r"(19|20|21)% slower", text) and "no change seen" in text
     assert "rnn, jtorch compiled: not in after.json: no kernel" in text
     assert "toy, jtorch compiled: not in before.json" in text
-    assert "Of 2 rows 1 are slower and 0 faster." in text
+    assert "Of 2 rows are slower: 1, faster: 0." in text
 
 
 @pytest.mark.parametrize(("allowed", "status"), [("5%", 1), ("5", 1), ("30%", 0)])

@@ -95,7 +95,7 @@ def test_every_row_is_there_with_its_verdict(pages):
 def test_what_changed(pages):
     text, _, _ = pages
     page = Page(text)
-    assert "Of 6 rows 1 are slower and 0 faster." in page.text
+    assert "Of 6 rows are slower: 1, faster: 0." in page.text
     (changed,) = [row for row in page.rows if row[0] == "lenet" and row[-1].endswith("slower")]
     assert changed[1] == "jtorch compiled"
 
