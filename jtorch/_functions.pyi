@@ -550,6 +550,8 @@ from jtorch.compat.low_level import arctan_ as arctan_
 from jtorch.compat.low_level import arctanh_ as arctanh_
 from jtorch.core.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from jtorch.amp import autocast as autocast
+from jtorch.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
+from jtorch.amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting
 from jtorch.nn.functional import avg_pool1d as avg_pool1d
 from jtorch.eager.windows import bartlett_window as bartlett_window
 from jtorch.compat.low_level import batch_norm as batch_norm
@@ -558,6 +560,7 @@ from jtorch.eager.windows import blackman_window as blackman_window
 from jtorch.eager.type_info import can_cast as can_cast
 from jtorch.nn.functional import channel_shuffle as channel_shuffle
 from jtorch.compat.low_level import clamp_ as clamp_
+from jtorch.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
 from jtorch.compat.low_level import clip_ as clip_
 from jtorch.compat.low_level import constant_pad_nd as constant_pad_nd
 from jtorch.nn.functional import conv1d as conv1d
@@ -579,7 +582,8 @@ from jtorch.compat.low_level import fill_ as fill_
 from jtorch.eager.type_info import finfo as finfo
 from jtorch.compat.low_level import fix_ as fix_
 from jtorch.compat.low_level import frac_ as frac_
-from jtorch.amp import get_autocast_dtype as get_autocast_dtype
+from jtorch.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+from jtorch.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
 from jtorch.core.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
 from jtorch.compat.low_level import get_device as get_device
 from jtorch.core.settings import get_float32_matmul_precision as get_float32_matmul_precision
@@ -594,7 +598,9 @@ from jtorch.compat.low_level import hinge_embedding_loss as hinge_embedding_loss
 from jtorch.eager.type_info import iinfo as iinfo
 from jtorch.compat.low_level import index_put_ as index_put_
 from jtorch.compat.low_level import instance_norm as instance_norm
-from jtorch.amp import is_autocast_enabled as is_autocast_enabled
+from jtorch.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
+from jtorch.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+from jtorch.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
 from jtorch.compat.low_level import is_conj as is_conj
 from jtorch.core.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from jtorch.eager.type_info import is_storage as is_storage
@@ -621,6 +627,11 @@ from jtorch.nn.functional import rms_norm as rms_norm
 from jtorch.compat.low_level import rnn_relu_cell as rnn_relu_cell
 from jtorch.compat.low_level import rnn_tanh_cell as rnn_tanh_cell
 from jtorch.serialization import save as save
+from jtorch.amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
+from jtorch.amp.autocast_mode import set_autocast_cpu_dtype as set_autocast_cpu_dtype
+from jtorch.amp.autocast_mode import set_autocast_cpu_enabled as set_autocast_cpu_enabled
+from jtorch.amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
+from jtorch.amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
 from jtorch.compat.legacy import set_default_tensor_type as set_default_tensor_type
 from jtorch.core.settings import set_deterministic_debug_mode as set_deterministic_debug_mode
 from jtorch.core.settings import set_float32_matmul_precision as set_float32_matmul_precision

@@ -20,7 +20,13 @@ _GIVEN = {
         "_assert", "_nnpack_available", "_shape_as_tensor",
     ),
     "jtorch.amp": (
-        "GradScaler", "autocast", "get_autocast_dtype", "is_autocast_enabled",
+        "GradScaler", "autocast",
+    ),
+    "jtorch.amp.autocast_mode": (
+        "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
+        "get_autocast_cpu_dtype", "get_autocast_dtype", "is_autocast_cache_enabled",
+        "is_autocast_cpu_enabled", "is_autocast_enabled", "set_autocast_cache_enabled",
+        "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled",
     ),
     "jtorch.eager.windows": (
         "bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window",

@@ -7,6 +7,7 @@ from collections.abc import Callable as _Callable
 from typing import Any as _Any
 
 from jtorch.core.errors import LinAlgError
+from jtorch.eager.autocasting import autocasts as _autocasts
 from jtorch.eager.binding import accepting as _accepting_keywords
 from jtorch.eager.functions import decompositions as _decompositions
 from jtorch.eager.functions import norms as _norms
@@ -69,6 +70,7 @@ def cross(input: _Tensor, other: _Tensor, *, dim: int = -1) -> _Tensor:
 
 
 @_accepting_keywords
+@_autocasts("lower")
 def vecdot(x: _Tensor, y: _Tensor, *, dim: int = -1) -> _Tensor:
     """Products summed along ``dim``; the first factor conjugated where it is complex."""
     product = (x.conj() if x.is_complex() else x) * y

@@ -24,7 +24,7 @@ object it is where it lies: another one there would run eagerly, too, which is r
 
 
 def form_of(leaves: Sequence[Any], context: Context) -> Form:
-    return context.grad, *map(_form, leaves)
+    return context.mode, *map(_form, leaves)
 
 
 def _form(leaf: Any) -> Any:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jtorch.core.casting import CLASSES, OFF, Casting, casts
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.failure import Failure
 
@@ -167,6 +168,8 @@ class Op:
         self.unrounded: tuple[str, ...] = facts.pop("unrounded", ())
         # a number beside integers and 16 bits must be one that their dtype holds
         self.fitting: bool = facts.pop("fitting", False)
+        # what autocast has it compute in: one of ``casting.CLASSES``; None: in the dtypes of its arguments
+        self.autocast: str | None = facts.pop("autocast", None)
         # {"x": "y"}: x is saved only for the gradient of y, so x may change in place where y needs none
         self.saved_for: dict[str, str] = facts.pop("saved_for", {})
         # whether kernels compute it over large arrays in eager mode, or of any size: see eager/formulas.py
@@ -198,6 +201,8 @@ class Op:
         if self.combine not in (None, *COMBINATIONS):
             known = ", ".join(COMBINATIONS)
             raise TypeError(f"op {self.name!r}: combine={self.combine!r} is none of {known}")
+        if self.autocast not in (None, *CLASSES):
+            raise TypeError(f"op {self.name!r}: autocast={self.autocast!r} is none of {', '.join(CLASSES)}")
 
     def vjp(self, function: Callable) -> Callable:
         """Declare the gradient: ``function(xp, g, <saved...>)`` gives one value per array argument."""
@@ -456,28 +461,43 @@ class Evaluator:
 
 
 class Context:
-    """What holds for ops run now in this thread of control: an evaluator and the grad mode. ``grad`` is
-    whether ops record: not in inference mode, also where gradients were ``enabled`` inside it."""
+    """What holds for ops run now in this thread of control: an evaluator, the grad mode and autocast.
 
-    __slots__ = ("enabled", "evaluator", "grad", "inference", "mode", "table", "xp")
+    ``grad`` is whether ops record: not in inference mode, also where gradients were ``enabled`` inside it.
+    ``autocast`` is the ``casting`` where that is on, else None.
+    """
 
-    def __init__(self, evaluator: Evaluator, grad: bool = True, inference: bool = False) -> None:
+    __slots__ = (
+        "autocast", "casting", "enabled", "evaluator", "grad", "inference", "mode", "table", "xp",
+    )  # fmt: skip
+
+    def __init__(
+        self, evaluator: Evaluator, grad: bool = True, inference: bool = False, casting: Casting = OFF
+    ) -> None:
         self.evaluator = evaluator
         self.table = evaluator.table
         self.xp = evaluator.xp
         self.enabled = bool(grad)
         self.grad = self.enabled and not inference
         self.inference = inference
-        self.mode = self.enabled + 2 * inference  # one number to compare
+        self.casting = casting
+        self.autocast = casting if casting.enabled else None
+        self.mode = self.enabled + 2 * inference + 4 * casting.number  # one number to compare
 
     def replace(
-        self, evaluator: Evaluator | None = None, grad: bool | None = None, inference: bool | None = None
-    ) -> Context:
+        self, evaluator: Evaluator | None = None, grad: bool | None = None, inference: bool | None = None,
+        casting: Casting | None = None,
+    ) -> Context:  # fmt: skip
         """One that differs in what is given. Each ``backward()`` and ``no_grad()`` asks for one."""
+        if casting is None:
+            casting = self.casting
+            if evaluator is not None and casting.cache:  # what another one has cast is none of its values
+                casting = casting.replace(cache={})
         return Context(
             self.evaluator if evaluator is None else evaluator,
             self.enabled if grad is None else grad,
             self.inference if inference is None else inference,
+            casting,
         )
 
 
@@ -488,6 +508,12 @@ def set_default_context(context: Context) -> None:
     """Name the context of threads that set none. Called once, by the eager evaluator."""
     global CONTEXT
     CONTEXT = ContextVar("jtorch_context", default=context)
+
+
+def agree(*tensors: Any) -> bool:
+    """Whether these have one dtype, or will have when an op of the class "lower" computes with them."""
+    found = {t.dtype for t in tensors}
+    return len(found) < 2 or (CONTEXT.get().autocast is not None and all(casts(d.numpy) for d in found))
 
 
 def bind(op: Op, *values: Any, **statics: Any) -> Any:

@@ -16,6 +16,7 @@ from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
 from jtorch.core.op import BY_NAME, TABLE, Kind, Op
 from jtorch.eager import messages, results, shortcuts
+from jtorch.eager.autocasting import computed, uncast
 from jtorch.eager.joined import joined
 from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
@@ -201,7 +202,7 @@ NAMESPACE = {
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
     "not_a_tensor": messages.not_a_tensor, "check_tensors": messages.check_tensors,
     "on_tape": results.on_tape, "off_tape": results.off_tape, "edge_of": results.edge_of,
-    "note_view": results.note_view, "joined": joined,
+    "note_view": results.note_view, "joined": joined, "autocast": computed, "uncast": uncast,
 }  # fmt: skip
 
 
@@ -289,7 +290,7 @@ def accepting(function: Callable, out: bool = True, also: dict[str, str] | None 
     ``also``, second names of its own parameters."""
 
     def make(namespace: dict[str, Any]) -> tuple[str, str]:
-        namespace.update(function=function, into=into, not_a_tensor=messages.not_a_tensor)
+        namespace.update(function=function, into=into, uncast=uncast, not_a_tensor=messages.not_a_tensor)
         name = function.__name__.rstrip("_") or function.__name__
         return accepting_source(name, function, namespace, out, also), f"<jtorch keywords of {name}>"
 

@@ -17,6 +17,7 @@ from jtorch.core import op as op_module
 from jtorch.core.number_ranges import check_scalar, element, require_number
 from jtorch.core.op import Op
 from jtorch.eager import creation
+from jtorch.eager.autocasting import uncast
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
 from jtorch.eager.node import Node
@@ -39,12 +40,13 @@ _CATEGORIES = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 def in_place(op: Op, function: Callable) -> Callable:
     """The method ``op_``: ``function`` with its result written over its first argument."""
     saves_input = op.arrays[0] in op.save_list
-    return _method(function, f"{op.public}_", saves_input)
+    return _method(function if op.autocast is None else uncast(function), f"{op.public}_", saves_input)
 
 
 def in_place_function(function: Callable, name: str | None = None) -> Callable:
     """The method ``f_`` of a composed function: its result written over its first argument."""
-    return _method(function, name or f"{function.__name__}_", True)
+    name = name or f"{function.__name__}_"
+    return _method(uncast(function) if hasattr(function, "declared") else function, name, True)
 
 
 def _method(function: Callable, name: str, saves_input: bool) -> Callable:

@@ -28,7 +28,11 @@ def _arrays_of(tensors: Sequence[Any]) -> list[np.ndarray] | None:
     """What a list of ``tensors`` holds, where that is arrays of one dtype, nothing is recorded and no
     gradient wanted."""
     context = op_module.CONTEXT.get()
-    if not context.evaluator.reads_elements or tensors.__class__ not in (list, tuple):
+    if (
+        context.autocast is not None
+        or not context.evaluator.reads_elements
+        or tensors.__class__ not in (list, tuple)
+    ):
         return None
     data = []
     for t in tensors:

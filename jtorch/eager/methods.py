@@ -21,7 +21,7 @@ from jtorch.eager import (
 )
 from jtorch.eager.binding import APPLY, accepting, public_function
 from jtorch.eager.functions import products
-from jtorch.eager.signatures import integers_of, leading_tensors, numbers_of
+from jtorch.eager.signatures import integers_of, leading_tensors, numbers_of, spelling
 from jtorch.eager.tensor import Tensor
 
 FUNCTIONS: dict[str, Callable] = {op.public: public_function(op) for op in TABLE if op.public}
@@ -83,7 +83,7 @@ def _install_operators() -> None:
 
 def _is_plain(function: Any) -> bool:
     """Whether a method needs no ``accepting``: it has no integers, and no tensors beside its own."""
-    code = getattr(function, "__code__", None)
+    code = getattr(spelling(function), "__code__", None)
     if code is None:
         return True
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from jtorch.core import op as op_module
 from jtorch.core.op import Op
 from jtorch.eager import formulas, shortcuts
 from jtorch.eager.hooks import RemovableHandle, RetainGrad, add_hook
@@ -110,6 +111,11 @@ class Node:
         saved = list(self.check_saved())
         for position, source in saved_arrays(self.op):
             saved[position] = self._rewrap(saved[position], source)
+        context = op_module.CONTEXT.get()
+        if context.autocast is not None:  # in the dtypes of the forward pass, whatever holds now
+            from jtorch.eager.autocasting import computed
+
+            return computed(None, self.vjp, context, (xp, g, *saved), {})
         return self.vjp(xp, g, *saved)
 
     def _rewrap(self, value: Any, source: tuple[str, int]) -> Any:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from jtorch.core.op import agree
+from jtorch.eager.autocasting import as_before, autocasts
 from jtorch.eager.binding import APPLY, raw
 from jtorch.eager.creation import (
     arange,
@@ -58,6 +60,8 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     "Size", "Tensor", "apart", "as_tensor", "finfo", "from_dlpack", "from_numpy", "functions", "has_elements",
     "hold_memory_of", "integer", "long_name", "ops", "raw", "reads_elements", "swap_tensors", "to_dlpack",
     "vector_norm",
+    # what autocast does to a function, and to dtypes
+    "agree", "as_before", "autocasts",
     # those of 16 bits, which are computed in float32
     "in_float32", "widened",
     # tuples, lists and dicts of tensors

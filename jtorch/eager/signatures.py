@@ -18,6 +18,11 @@ from jtorch.ops.axes import integer
 _ALIASES = {"dim": "axis", "keepdim": "keepdims"}
 
 
+def spelling(function: Any) -> Any:
+    """The function whose text says what the arguments of ``function`` are: autocast's are inside."""
+    return getattr(function, "declared", function)
+
+
 class _Required:
     """The default of an argument that only became optional because an alias may stand in for it."""
 
@@ -39,7 +44,7 @@ def accepting_source(
     out = out and "out" not in map(_name, parameters)
     signature, aliases = extended(parameters, namespace, name, out, also or {})
     read = "".join(f"{_name(p)}, " for p in parameters if p != "*")
-    call = f"into(out, function({passed}), {name!r}, ({read}))"
+    call = f"into(out, uncast(function)({passed}), {name!r}, ({read}))"
     writes = f"if out is not None:\n    return {call}\n" if out else ""
     body = f"{writes}return function({passed})\n"
     tensors = ", ".join(f"{n!r}: {n}" for n in leading_tensors(function))
@@ -63,7 +68,7 @@ def _checked_integers(name: str, function: Any, namespace: dict[str, Any]) -> st
 
 def integers_of(function: Any) -> dict[str, str]:
     """The parameters that ``function`` says are ints, or None."""
-    code = function.__code__
+    code = spelling(function).__code__
     kinds = (
         (n, function.__annotations__.get(n))
         for n in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -73,7 +78,7 @@ def integers_of(function: Any) -> dict[str, str]:
 
 def leading_tensors(function: Any) -> list[str]:
     """The names of the arguments that ``function`` begins with and that it says are Tensors."""
-    code = function.__code__
+    code = spelling(function).__code__
     kinds = function.__annotations__
     names = code.co_varnames[: code.co_argcount]
     return list(takewhile(lambda n: kinds.get(n) in ("Tensor", "_Tensor"), names))
@@ -113,7 +118,7 @@ def spelled_out(function: Any, namespace: dict[str, Any]) -> tuple[list[str], st
 
 def numbers_of(function: Any) -> str | None:
     """The name of ``*sizes: ax.Numbers``, which may also be given by keyword, as one sequence."""
-    code = function.__code__
+    code = spelling(function).__code__
     if not code.co_flags & inspect.CO_VARARGS:
         return None
     name = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]

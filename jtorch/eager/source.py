@@ -61,7 +61,7 @@ def machine_source(op: Op) -> str:
     names, statics = op.arrays, op.statics
     lines = [
         f"def usual({', '.join([*names, *statics])}):",
-        "    context: Context = usual_context()",
+        f"    context: Context = {'usual' if op.autocast is None else 'uncast'}_context()",
         "    if context is None:",
         "        return None",
     ]
@@ -110,7 +110,8 @@ def _out_lines(op: Op) -> list[str]:
     # a loop over elements reads what it has written; others, as in PyTorch, are not asked
     loops = op.kind is Kind.ELEMENTWISE or (op.kind is Kind.COMPOSITE and op.in_place)
     read = f", ({_listed(list(op.arrays))})" if loops else ""
-    return ["    if out is not None:", f"        return into(out, apply({passed}), {op.public!r}{read})"]
+    apply = "apply" if op.autocast is None else "uncast(apply)"
+    return ["    if out is not None:", f"        return into(out, {apply}({passed}), {op.public!r}{read})"]
 
 
 def _function(
@@ -131,6 +132,7 @@ def _function(
             "        return result",
         ]
     lines.append("    context = CONTEXT.get()")
+    lines += _autocast_lines(op, public)
     lines += _unwrap_lines(names, public)
     lines += _cast_lines(op)
     lines += [
@@ -141,6 +143,30 @@ def _function(
     ]
     lines += _wrap_lines(op, names)
     return "\n".join(lines) + "\n"
+
+
+def _autocast_lines(op: Op, public: str | None) -> list[str]:
+    """The lines by which an op of a class has autocast see to its arguments, unless users ask for a dtype."""
+    if op.autocast is None:
+        return []
+    face = op.face_function if public else None
+    asks = face is not None and "dtype" in inspect.signature(face).parameters
+    statics = ", ".join(f"{s!r}: {s}" for s in op.statics)
+    given = f"({_listed(list(op.arrays))}), {{{statics}}}"
+    return [
+        f"    if context.autocast is not None{' and dtype is None' if asks else ''}:",
+        f"        return autocast({op.autocast!r}, apply, context, {given})",
+    ]
+
+
+def _joined_lines(op: Op) -> str:
+    """The same of an op over a list, of its public function alone: the library puts parts of one tensor
+    together."""
+    if op.autocast is None:
+        return ""
+    statics = ", ".join(f"{s!r}: statics[{s!r}]" for s in op.statics)
+    call = f"autocast({op.autocast!r}, apply, context, tuple(arrays), {{{statics}}})"
+    return f"    context = CONTEXT.get()\n    if context.autocast is not None:\n        return {call}\n"
 
 
 def _unwrap_lines(names: tuple[str, ...], public: str | None) -> list[str]:
@@ -447,7 +473,8 @@ def faced_source(op: Op, namespace: dict[str, Any], has_shortcut: bool) -> str:
             + "".join(f"{line}\n" for line in at_once if op.joins)
             + f"    arrays, statics = face({passed})\n"
             "    if out is not None:\n"
-            f"        return into(out, apply({call}), {op.public!r}, arrays)\n"
+            f"        return into(out, uncast(apply)({call}), {op.public!r}, arrays)\n"
+            f"{_joined_lines(op)}"
             f"    return apply({call})\n"
         )
     if op.lean:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jtorch.eager.public import Tensor, empty, ops, zeros
+from jtorch.core import dtypes as dt
+from jtorch.eager.public import Tensor, agree, empty, ops, zeros
 from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.module import Module
@@ -94,8 +95,16 @@ def total_bias(bias_ih: Any, bias_hh: Any) -> Any:
 
 def same_dtype(x: Tensor, y: Tensor) -> None:
     """Raise PyTorch's error unless both have one dtype."""
-    if x.dtype is not y.dtype:
+    if not agree(x, y):
         raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {x.dtype} and {y.dtype}")
+
+
+def as_state(state: Tensor, *results: Tensor) -> tuple[Tensor, ...]:
+    """What gates in the small type of autocast give beside a ``state``: PyTorch adds these in the dtype of
+    both."""
+    numpy_dtypes = [(t.dtype.numpy, 1) for t in (state, results[0])]
+    wide = dt.of(dt.promote(numpy_dtypes))
+    return tuple(t.to(wide) for t in results)
 
 
 def _one_step(batch: int) -> dict[str, Any]:
@@ -156,7 +165,8 @@ class LSTMCell(RNNCellBase):
         x, *states = self._batched(input, [] if hx is None else list(hx), "hx[{}]")
         h, c = states or (self._zeros(x), self._zeros(x))
         steps = _one_step(x.shape[0])
-        _, h, c = ops.lstm_layer(self._projected(x), self.weight_hh, None, h, c, **steps)
+        out = ops.lstm_layer(self._projected(x), self.weight_hh, None, h, c, **steps)
+        h, c = as_state(c, *out[1:])
         return (h, c) if input.ndim == 2 else (h.squeeze(0), c.squeeze(0))
 
 
@@ -180,5 +190,7 @@ class GRUCell(RNNCellBase):
         x, *states = self._batched(input, [] if hx is None else [hx])
         h = states[0] if states else self._zeros(x)
         gates = F.linear(x, self.weight_ih, self.bias_ih)
-        out = ops.gru_layer(gates, self.weight_hh, self.bias_hh, h, **_one_step(x.shape[0]))[1]
+        (out,) = as_state(
+            h, ops.gru_layer(gates, self.weight_hh, self.bias_hh, h, **_one_step(x.shape[0]))[1]
+        )
         return out if input.ndim == 2 else out.squeeze(0)

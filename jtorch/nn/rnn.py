@@ -11,12 +11,12 @@ import warnings
 from typing import Any
 
 from jtorch.core.number_ranges import is_number
-from jtorch.eager.public import Tensor, empty, functions, ops, reads_elements, zeros
+from jtorch.eager.public import Tensor, agree, empty, functions, ops, reads_elements, zeros
 from jtorch.nn import functional as F
 from jtorch.nn import init
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
-from jtorch.nn.recurrent_cells import same_dtype, total_bias
+from jtorch.nn.recurrent_cells import as_state, same_dtype, total_bias
 from jtorch.nn.utils import packing
 from jtorch.nn.utils.rnn import PackedSequence
 from jtorch.ops.recurrent_turns import EqualSteps
@@ -134,7 +134,7 @@ class RNNBase(Module):
     def check_input(self, input: Tensor, batch_sizes: Any) -> None:
         """Raise ValueError for another dtype than the weights', RuntimeError for dims that do not fit."""
         dtype = self.weight_ih_l0.dtype
-        if input.dtype is not dtype:
+        if not agree(input, self.weight_ih_l0):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). "
                 f"Convert input: input.to({dtype}), or convert model: model.to({input.dtype})"
@@ -355,4 +355,5 @@ class GRU(RNNBase):
     def _layer(self, x: Tensor, names: list[str], states: Any, sizes: Any, reverse: bool) -> Any:
         w_ih, w_hh, b_ih, b_hh, _ = self._weights(names)
         projected = F.linear(x, w_ih, b_ih)
-        return ops.gru_layer(projected, w_hh, b_hh, states[0], sizes=sizes, reverse=reverse)
+        out = ops.gru_layer(projected, w_hh, b_hh, states[0], sizes=sizes, reverse=reverse)
+        return as_state(states[0], *out)

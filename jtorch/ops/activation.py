@@ -225,7 +225,7 @@ def _(xp, g, x):
     return g * t * t
 
 
-@_activation("PreluKernelBackward0", public=None)
+@_activation("PreluKernelBackward0", public=None, autocast="lower")
 def prelu_kernel(xp, x, weight):
     """x where positive, else ``weight`` x, for a weight that broadcasts. Source: arXiv:1502.01852"""
     return xp.where(xp.gt(x, 0.0), x, weight * x)

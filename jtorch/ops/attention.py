@@ -20,7 +20,12 @@ def _hide_future(xp, scores):
 
 
 @composite(
-    dtype="as_is", like_first=True, public=None, grad_name="AttentionWeightsBackward0", fuses_small=True
+    dtype="as_is",
+    like_first=True,
+    public=None,
+    grad_name="AttentionWeightsBackward0",
+    fuses_small=True,
+    autocast="lower",
 )
 def attention_weights(xp, q, k, bias, *, scale, causal, safe):
     """(..., L, S) from queries (..., L, E), keys (..., S, E) and a bias that broadcasts to (..., L, S).

@@ -103,7 +103,7 @@ def _is_target(xp, shape, target):
     return xp.eq(classes, xp.unsqueeze(target, axes=(1,)))
 
 
-@composite(dtype="as_is", grad_name="NllLossBackward0", methods=(), fuses_small=True)
+@composite(dtype="as_is", grad_name="NllLossBackward0", methods=(), fuses_small=True, autocast="float32")
 def nll_loss(xp, x, target, *, reduction, ignore_index):
     picked, counts = _pick(xp, x, target, ignore_index)
     return _reduce_rows(xp, -picked, counts, reduction)
@@ -115,7 +115,7 @@ def _(xp, g, x_shape, target, reduction, ignore_index):
     return xp.where(_is_target(xp, x_shape, target), -scale, 0.0), None
 
 
-@composite(dtype="as_is", grad_name="NllLossBackward0", methods=(), fuses_small=True)
+@composite(dtype="as_is", grad_name="NllLossBackward0", methods=(), fuses_small=True, autocast="float32")
 def cross_entropy(xp, x, target, *, reduction, ignore_index):
     if not x.shape[1]:  # of no classes none is the largest, and only no rows have targets
         picked, counts = _pick(xp, x, target, ignore_index)

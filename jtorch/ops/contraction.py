@@ -6,7 +6,7 @@ import math
 
 from jtorch.core import dtypes as dt
 from jtorch.core.number_ranges import check_factor, element, whole
-from jtorch.core.op import composite, contraction
+from jtorch.core.op import agree, composite, contraction
 from jtorch.core.products import dot_general_axes, free_axes, matmul_axes
 from jtorch.ops.routines import direct
 
@@ -29,7 +29,12 @@ def _matmul_shape(x, y):
 
 
 @contraction(
-    shape=_matmul_shape, contracted=matmul_axes, public=None, grad_name="BmmBackward0", saved_for=_CROSSED
+    shape=_matmul_shape,
+    contracted=matmul_axes,
+    public=None,
+    grad_name="BmmBackward0",
+    saved_for=_CROSSED,
+    autocast="lower",
 )
 def matmul(xp, x, y):
     """``(..., n, k) @ (..., k, m)``; leading axes are equal or one operand has none."""
@@ -60,7 +65,9 @@ def _dot_general_shape(x, y, batch, inner, order):
     return tuple(sizes[k] for k in order)
 
 
-@contraction(shape=_dot_general_shape, contracted=dot_general_axes, public=None, saved_for=_CROSSED)
+@contraction(
+    shape=_dot_general_shape, contracted=dot_general_axes, public=None, saved_for=_CROSSED, autocast="lower"
+)
 def dot_general(xp, x, y, *, batch, inner, order):
     """Sums over pairs of axes of x and y, ``inner``; axes in ``batch`` go together. Both are
     (axes of x, axes of y). The result has the batch axes, then what is left of x, then of y, in the
@@ -106,7 +113,14 @@ def _named_product(name, ndim, grad_name, fitting):
     data, other = "input._data", "mat2._data"
     floats = f"{data}.dtype is {other}.dtype and {data}.dtype.kind == 'f'"
 
-    @composite(name=name, grad_name=grad_name, methods=(name,), renames="matmul", saved_for=_CROSSED)
+    @composite(
+        name=name,
+        grad_name=grad_name,
+        methods=(name,),
+        renames="matmul",
+        saved_for=_CROSSED,
+        autocast="lower",
+    )
     def body(xp, x, y):
         return xp.matmul(x, y)
 
@@ -134,7 +148,7 @@ _WHOLE = frozenset(("int64", "int32", "int16", "int8", "uint8", "uint16", "uint3
 
 def check_dtypes(x, y):
     """Raise PyTorch's error where two factors differ in dtype, or are bools."""
-    if x.dtype is not y.dtype:
+    if not agree(x, y):
         a, b = (_C_NAMES.get(t.dtype.name, t.dtype.name) for t in (x, y))
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a} != {b}")
     if x.dtype.name == "bool":
@@ -208,7 +222,7 @@ def in_kind(product, factor):
     return element(whole(factor), dtype) if product.dtype.name in _WHOLE else dt.plain(factor)
 
 
-@composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED, fuses=False)
+@composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED, fuses=False, autocast="lower")
 def addmm(xp, input, x, y, *, beta, alpha):
     product = xp.matmul(x, y)
     if alpha != 1:
@@ -240,7 +254,13 @@ def _column(xp, x):
     return xp.reshape(x, shape=(x.shape[0], 1))
 
 
-@composite(grad_name="AddmmBackward0", methods=(), saved_for={"x": "weight", "weight": "x"}, fuses=False)
+@composite(
+    grad_name="AddmmBackward0",
+    methods=(),
+    saved_for={"x": "weight", "weight": "x"},
+    fuses=False,
+    autocast="lower",
+)
 def linear(xp, x, weight, bias):
     if weight.ndim == 1:  # each row gives one number
         return xp.reshape(xp.matmul(_rows(xp, x), _column(xp, weight)), shape=tuple(x.shape[:-1]))
@@ -302,7 +322,7 @@ def _(input, weight, bias=None):
             f"mat1 and mat2 shapes cannot be multiplied ({rows}x{(input.shape or (1,))[-1]} and "
             f"{'x'.join(map(str, reversed(weight.shape)))})"
         )
-    if input.dtype is not weight.dtype:
+    if not agree(input, weight):
         raise RuntimeError(
             f"mat1 and mat2 must have the same dtype, but got {input.dtype} and {weight.dtype}"
         )

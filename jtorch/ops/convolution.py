@@ -237,7 +237,14 @@ def _for_weight(xp, g, x, kernel, groups, **geometry):
 _CROSSED = {"x": "weight", "weight": "x"}  # each is saved for the gradient of the other
 
 
-@composite(grad_name="ConvolutionBackward0", dtype="as_is", public=None, like_first=True, saved_for=_CROSSED)
+@composite(
+    grad_name="ConvolutionBackward0",
+    dtype="as_is",
+    public=None,
+    like_first=True,
+    saved_for=_CROSSED,
+    autocast="lower",
+)
 def convolution(xp, x, weight, bias, *, stride, low, high, dilation, groups):
     """x (N, C, ...), weight (O, C/groups, *kernel), bias (O,) to (N, O, ...)"""
     return _forward(xp, x, weight, bias, groups, stride=stride, low=low, high=high, dilation=dilation)
@@ -253,7 +260,14 @@ def _(xp, g, x, weight, needs, stride, low, high, dilation, groups):
     )
 
 
-@composite(grad_name="ConvolutionBackward0", dtype="as_is", public=None, like_first=True, saved_for=_CROSSED)
+@composite(
+    grad_name="ConvolutionBackward0",
+    dtype="as_is",
+    public=None,
+    like_first=True,
+    saved_for=_CROSSED,
+    autocast="lower",
+)
 def convolution_input(xp, x, weight, bias, *, sizes, stride, low, high, dilation, groups):
     """x (N, O, ...), weight (O, C/groups, *kernel), bias (C,) to (N, C, *sizes): ``convolution`` backwards"""
     out = _for_input(xp, x, weight, sizes, groups, stride=stride, low=low, high=high, dilation=dilation)

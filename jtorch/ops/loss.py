@@ -30,7 +30,7 @@ def _over(shape):
 
 
 def _loss(grad_name):
-    return composite(dtype="floating", grad_name=grad_name, methods=(), fuses_small=True)
+    return composite(dtype="floating", grad_name=grad_name, methods=(), fuses_small=True, autocast="float32")
 
 
 def check_reduction(reduction):

@@ -165,7 +165,7 @@ def _add(x, y):
 # -- Elman ---------------------------------------------------------------------------------------------------
 
 
-@composite(n_outputs=2, dtype="as_is", public=None, grad_name="RnnBackward0", fuses=False)
+@composite(n_outputs=2, dtype="as_is", public=None, grad_name="RnnBackward0", fuses=False, autocast="lower")
 def rnn_layer(xp, x, weight, h, *, sizes, reverse, relu):
     """h = act(x + h @ weight.T): (all states (rows, H), the last of each sequence (B, H))"""
     if is_loop(xp, x, sizes):
@@ -230,7 +230,15 @@ def _rnn_back(xp, given, slope, weight, dh, count, reverse):
 # -- LSTM ----------------------------------------------------------------------------------------------------
 
 
-@composite(n_outputs=8, hidden=5, dtype="as_is", public=None, grad_name="LstmBackward0", fuses=False)
+@composite(
+    n_outputs=8,
+    hidden=5,
+    dtype="as_is",
+    public=None,
+    grad_name="LstmBackward0",
+    fuses=False,
+    autocast="lower",
+)
 def lstm_layer(xp, x, weight, projection, h, c, *, sizes, reverse):
     """Gates i, f, g, o from x + h @ weight.T; c = f c + i g; h = o tanh(c), through ``projection`` if any.
 
@@ -340,7 +348,9 @@ def _lstm_back(xp, slopes, dout, to_cell, forget, dcells, given, weight, project
 # -- GRU -----------------------------------------------------------------------------------------------------
 
 
-@composite(n_outputs=6, hidden=4, dtype="as_is", public=None, grad_name="GruBackward0", fuses=False)
+@composite(
+    n_outputs=6, hidden=4, dtype="as_is", public=None, grad_name="GruBackward0", fuses=False, autocast="lower"
+)
 def gru_layer(xp, x, weight, bias, h, *, sizes, reverse):
     """r, u = sigmoid(x + h @ weight.T + bias); n = tanh(x + r (h @ weight.T + bias)); h = (1-u) n + u h
 

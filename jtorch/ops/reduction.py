@@ -43,7 +43,7 @@ def _(input, dim=None, keepdim=False, *, dtype=None):
     return input, ax.many(dim, input.ndim), ax.flag(keepdim)
 
 
-@reduction(combine="mul", identity=1, dtype="sum")
+@reduction(combine="mul", identity=1, dtype="sum", autocast="float32")
 def prod(xp, x, *, axis, keepdims):
     return xp.prod(x, axis=axis, keepdims=keepdims)
 

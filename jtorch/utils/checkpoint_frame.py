@@ -16,6 +16,7 @@ from jtorch.core import op as op_module
 from jtorch.eager.public import (
     Packed,
     Tensor,
+    as_before,
     enable_grad,
     noted_draws,
     pack,
@@ -84,6 +85,7 @@ class Frame:
         self.slips: list[weakref.ref[_Slip]] = []
         self.values: dict[int, Tensor] = {}  # by number, from the second run until they are used
         self.draws: list[tuple[Any, Any]] = []
+        self.casting = op_module.CONTEXT.get().casting
         self.repeats = False  # whether the second run draws the same random numbers
 
     def keep(self, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -116,7 +118,8 @@ class Frame:
         kwargs = {k: a.again() if isinstance(a, _Argument) else a for k, a in self.kwargs.items()}
         repeating = repeated_draws(self.draws) if self.repeats else nullcontext()
         try:
-            with saved_tensors_hooks(found.note, lambda kept: kept), enable_grad(), repeating, self.second:
+            hooks = saved_tensors_hooks(found.note, lambda kept: kept)
+            with hooks, enable_grad(), as_before(self.casting), repeating, self.second:
                 self.function(*args, **kwargs)
         except _Enough as enough:
             if enough.frame is not self:

@@ -12,7 +12,7 @@ from typing import Any
 
 from jtorch.autograd import Function, backward, enable_grad
 from jtorch.core import op as op_module
-from jtorch.eager.public import Tensor, current_run, noted_draws, repeated_draws
+from jtorch.eager.public import Tensor, as_before, current_run, noted_draws, repeated_draws
 
 
 class Reentrant(Function):
@@ -23,6 +23,7 @@ class Reentrant(Function):
         tensors = [a for a in args if isinstance(a, Tensor)]
         if not any(t.requires_grad for t in tensors):
             warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        ctx.casting = op_module.CONTEXT.get().casting
         ctx.function, ctx.preserve, ctx.draws = function, preserve_rng_state, []
         ctx.rest = [None if isinstance(a, Tensor) else a for a in args]
         ctx.places = [k for k, a in enumerate(args) if isinstance(a, Tensor)]
@@ -42,7 +43,8 @@ class Reentrant(Function):
         inputs = list(ctx.rest)
         for k, t in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[k] = t.detach().requires_grad_(t.requires_grad)
-        with enable_grad(), repeated_draws(ctx.draws) if ctx.preserve else nullcontext():
+        repeating = repeated_draws(ctx.draws) if ctx.preserve else nullcontext()
+        with enable_grad(), as_before(ctx.casting), repeating:
             found = ctx.function(*inputs)
         outputs = (found,) if isinstance(found, Tensor) else tuple(found)
         pairs = [

@@ -477,7 +477,6 @@ def test_a_generator_is_gone_through_once():
         ({"log_every_n_steps": 0}, ValueError, "log_every_n_steps is 1 or more, got 0"),
         ({"check_val_every_n_epoch": 0}, ValueError, "check_val_every_n_epoch is 1 or more, got 0"),
         ({"precision": "16"}, ValueError, "precision is one of"),
-        ({"precision": "bf16-mixed"}, NotImplementedError, "autocast"),
         ({"accumulate_grad_batches": 0}, ValueError, "1 or more"),
         ({"gradient_clip_algorithm": "l2"}, ValueError, "'norm', 'value'"),
         ({"callbacks": [Events(), Events()]}, ValueError, "state_key 'Events'"),

@@ -15,6 +15,7 @@ from jtorch.compile.observe.guards import in_words
 from jtorch.compile.observe.values import counts_by_text, counts_by_value
 from jtorch.compile.record.arrays import LentNumber
 from jtorch.compile.record.tree import Shared
+from jtorch.core.casting import Casting
 from jtorch.core.op import Context
 from jtorch.eager.tensor import Tensor
 
@@ -27,6 +28,7 @@ def facts_of(function: Callable, leaves: list[Any], structure: Any, context: Con
     """Everything about a call that may make it another program."""
     labels = labels_of(structure, function)
     facts: Facts = {"arguments": _form(structure), "gradients": "on" if context.grad else "off"}
+    facts["autocast"] = _autocast(context.casting)
     for label, leaf in zip(labels, leaves, strict=True):
         facts.update(_leaf_facts(label, leaf))
     facts.update(_sharing(labels, leaves))
@@ -35,6 +37,14 @@ def facts_of(function: Callable, leaves: list[Any], structure: Any, context: Con
         named.tensors.pop(label, None)  # told of already, and other tensors at each call
     facts.update(_state_facts(named))
     return facts
+
+
+def _autocast(casting: Casting) -> str:
+    """What is set: of a switch that is off what a block inside would begin with, unless it is the usual."""
+    cached = "" if casting.cache_enabled else ", no cache"
+    if casting.enabled:
+        return casting.dtype.name + cached
+    return "off" if not casting.number else f"off ({casting.dtype.name}{cached})"
 
 
 def in_short(facts: Facts) -> str:
@@ -46,7 +56,9 @@ def in_short(facts: Facts) -> str:
         elif name in facts:
             text = facts[name]
             told.append(f"{name}={text if len(text) <= 20 else text[:17] + '...'}")
-    return ", ".join([*told, *(["gradients off"] if facts["gradients"] == "off" else [])])
+    autocast = facts.get("autocast", "off")
+    told += ["gradients off"] if facts["gradients"] == "off" else []
+    return ", ".join([*told, *([] if autocast == "off" else [f"autocast {autocast}"])])
 
 
 def with_state_now(facts: Facts, function: Callable) -> Facts:

@@ -63,7 +63,8 @@ class Callee:
         self.places: list[tuple[int, bool | None]] = []  # (leaf, requires grad; None for a number)
         self.known: dict[int, Known] = {}  # at which leaf is which tensor that the user knows
         self.again: dict[int, int] = {}  # at which leaf is the tensor of an earlier one
-        self.grad = op_module.CONTEXT.get().grad
+        context = op_module.CONTEXT.get()
+        self.grad, self.casting = context.grad, context.casting
         self.first: list[np.ndarray] = []  # what it gave when it was recorded
         self.result: Any = None  # the structure of that
         self.guard = Watchful(self)
@@ -91,14 +92,14 @@ class Callee:
         (args, kwargs), containers = rebuild(self.structure, leaves)
         kept = Kept(containers, args, kwargs)
         before = op_module.CONTEXT.get()
-        inside = Context(self.guard, self.grad)
+        inside = Context(self.guard, self.grad, casting=self.casting.replace(cache={}))
         try:  # before the change: Ctrl-C may come right after it
             for each in handed:
                 each.lend()
             op_module.CONTEXT.set(inside)
             with noting() as refused, watch.listening() as heard:
                 returned = [self.function(*args, **kwargs)]
-            changes_mode = op_module.CONTEXT.get().grad != inside.grad
+            changes_mode = op_module.CONTEXT.get().mode != inside.mode
         finally:
             op_module.CONTEXT.set(before)
             for each in handed:

@@ -42,6 +42,11 @@ def explain(error: Exception, leaves: list[Any], name: str) -> None:
 
 def check_mode(context: Context, name: str) -> None:
     now = op_module.CONTEXT.get()
+    if now.casting.number != context.casting.number:
+        raise CompileError(
+            f"'{name}' leaves autocast set otherwise for what follows it, which a recording would not: use "
+            "autocast() as a context manager, or call it outside."
+        )
     if now.mode != context.mode:
         raise CompileError(
             f"'{name}' leaves gradients switched {'on' if now.enabled else 'off'} for what follows it, which "

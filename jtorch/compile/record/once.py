@@ -18,7 +18,6 @@ from jtorch.core import op as op_module
 from jtorch.core import watch
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Source
-from jtorch.core.op import Context
 
 
 class Once:
@@ -51,7 +50,7 @@ def run_once(
     before = op_module.CONTEXT.get()
     journal, seeding = watch.journal.get(), watch.seeding.get()
     try:  # before the change: Ctrl-C may come right after it
-        op_module.CONTEXT.set(Context(Watchful(once, tracer), before.enabled, before.inference))
+        op_module.CONTEXT.set(before.replace(evaluator=Watchful(once, tracer)))
         watch.journal.set(None)
         watch.seeding.set(None)
         with watch.listening() as heard:

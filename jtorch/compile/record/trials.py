@@ -98,7 +98,7 @@ class Trial:
         versions = [int(tensor._cell[0]) for tensor in tensors]
         attributes = [dict(vars(tensor)) for tensor in tensors]
         elements = [tensor._data.tobytes() for tensor in tensors]
-        kept, grad = Kept(leaves.containers, args, kwargs), op_module.CONTEXT.get().grad
+        kept, mode = Kept(leaves.containers, args, kwargs), op_module.CONTEXT.get().mode
         before = default_generator.position()
         self._draws |= before != self._at
         token = CURRENT.set(None)
@@ -117,7 +117,7 @@ class Trial:
                 raise callee.writes_argument()
             if not all(map(_has_the_same, map(vars, tensors), attributes)):
                 raise callee.sets_attribute()
-            changes_mode = op_module.CONTEXT.get().grad != grad
+            changes_mode = op_module.CONTEXT.get().mode != mode
             callee.check_call((args, kwargs), leaves, heard, kept, changes_mode)
             callee.results(returned, tensors)
             cells = [leaf._cell for leaf in flatten(returned[0])[0] if isinstance(leaf, Tensor)]

@@ -15,6 +15,7 @@ import numpy as np
 from jtorch.core import op as op_module
 from jtorch.core import return_types
 from jtorch.core.errors import LinAlgError
+from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import matrix_norm
 from jtorch.eager.functions.products import matmul
@@ -24,6 +25,7 @@ from jtorch.eager.tensor import Tensor, wrap
 _UPLO = ("L", "U", "l", "u")
 
 
+@autocasts("float32")
 def eigh(A: Tensor, UPLO: str = "L") -> Any:
     """(eigenvalues in ascending order, eigenvectors as columns) of symmetric (..., n, n).
 
@@ -33,6 +35,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Any:
     return return_types.linalg_eigh(*APPLY["eigh"](_triangle(A, UPLO)))
 
 
+@autocasts("float32")
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of symmetric (..., n, n) in ascending order."""
     return APPLY["eigvalsh"](_triangle(A, UPLO))
@@ -45,16 +48,19 @@ def _triangle(A: Tensor, uplo: str) -> Tensor:
     return A if uplo in "Ll" else A.mT
 
 
+@autocasts("float32")
 def eig(A: Tensor) -> Any:
     """Not there: the eigenvalues of a general matrix are complex."""
     raise NotImplementedError("linalg.eig: only symmetric matrices have eigenvalues here, see linalg.eigh")
 
 
+@autocasts("float32")
 def eigvals(A: Tensor) -> Any:
     """Not there: the eigenvalues of a general matrix are complex."""
     raise NotImplementedError("linalg.eigvals: only symmetric matrices have eigenvalues here, see eigvalsh")
 
 
+@autocasts("float32")
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """(U, S, Vh) with A = U diag(S) Vh, S descending. Raises LinAlgError for NaN and infinity.
 
@@ -72,6 +78,7 @@ def _no_driver(name: str, driver: str | None) -> None:
         )
 
 
+@autocasts("float32")
 def svd_old(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """(U, S, V) with input = U diag(S) V^T: ``linalg.svd`` under its old name in the module ``torch``."""
     if not compute_uv:
@@ -80,6 +87,7 @@ def svd_old(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     return return_types.svd(U, S, Vh.mT)
 
 
+@autocasts("float32")
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values of (..., m, n), descending."""
     check_matrices("linalg.svd", A, square=False, dtype="linalg_svd_cpu" if A.is_floating_point() else None)
@@ -87,6 +95,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return APPLY["svdvals"](A)
 
 
+@autocasts("float32")
 def qr(A: Tensor, mode: str = "reduced") -> Any:
     """(Q, R) with A = Q R; ``mode`` is "reduced", "complete" or "r" (then Q is empty)."""
     check_matrices("linalg.qr", A, square=False, dtype=None)
@@ -107,6 +116,7 @@ def _empty(like: Tensor) -> Tensor:
     return wrap(op_module.CONTEXT.get().xp.full(0.0, shape=(0,), dtype=like._data.dtype))
 
 
+@autocasts("float32")
 def qr_old(input: Tensor, some: bool = True) -> Any:
     """``linalg.qr`` under its old name in the module ``torch``."""
     return return_types.qr(*qr(input, "reduced" if some else "complete"))
@@ -153,11 +163,13 @@ def pinv(
     return APPLY["pinv"](A, _wide(atol, 1), _wide(rtol, 1), hermitian=hermitian)
 
 
+@autocasts("float32")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """``linalg.pinv``"""
     return pinv(input, rtol=rcond)
 
 
+@autocasts("float32")
 def matrix_rank(
     A: Tensor, tol: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
 ) -> Tensor:
@@ -177,6 +189,7 @@ def matrix_rank(
     return APPLY["gt"](S, limit).sum(-1)
 
 
+@autocasts("float32")
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """How much a system with matrix A amplifies errors: |A| |A^-1| in the norm ``p`` (None is 2)."""
     if A.ndim < 2:
@@ -237,6 +250,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 # -- tensors as matrices ---------------------------------------------------------------------------
 
 
+@autocasts("float32")
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A as a map between tensors: the first ``ind`` dims against the others."""
     if ind <= 0:
@@ -250,6 +264,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return inv(A.reshape(first, last)).reshape(*A.shape[ind:], *A.shape[:ind])
 
 
+@autocasts("float32")
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B."""
     from jtorch.eager.functions.reordering import movedim

@@ -13,6 +13,7 @@ from typing import Any
 from jtorch.core import dtypes as dt
 from jtorch.core.number_ranges import check_number, number_type
 from jtorch.core.op import BY_NAME
+from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.functions.joining import _common
 from jtorch.eager.inplace import in_place_function
@@ -46,9 +47,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     if n == 2 and m == 2:
         return _mm(input, other)
     if n == 1 and m == 1:
-        return dot(input, other)
+        return _lower_dot(input, other)
     if n == 2 and m == 1:
-        return mv(input, other)
+        return _lower_mv(input, other)
     if n == 1:
         return matmul(input.unsqueeze(0), other).squeeze(-2)
     if m == 1:
@@ -94,10 +95,15 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return dot(input.conj() if input.is_complex() else input, other)
 
 
+@autocasts(None)
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Matrix times vector."""
     _check_mv(input, vec, 1)
     return _mm(input, vec.unsqueeze(1)).squeeze(1)
+
+
+# of vectors, autocast lowers what ``matmul`` is asked for alone
+_lower_dot, _lower_mv = autocasts("lower")(dot), autocasts("lower")(mv)
 
 
 def _check_mv(mat: Tensor, vec: Tensor, ndim: int) -> None:
@@ -130,6 +136,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} "
             f"and {list(other.shape)}"
         )
+    if input.ndim == 1 == other.ndim:
+        return _uncast_tensordot(input, other, ([-1], [-1]))
     return tensordot(input, other, ([-1], [-1]))
 
 
@@ -155,6 +163,7 @@ def _check_factors(input: Tensor, *factors: Any) -> None:
         check_number(factor, input._data.dtype)
 
 
+@autocasts(None)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha mat vec"""
     _check_mv(mat, vec, input.ndim)
@@ -185,11 +194,13 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     return _added(outer, input, vec1, vec2, beta, alpha)
 
 
+@autocasts("lower")
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha batch1 @ batch2, for batches of matrices"""
     return _added(_bmm, input, batch1, batch2, beta, alpha)
 
 
+@autocasts("lower")
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha (batch1 @ batch2 summed over the batch)"""
     if batch1.ndim == 3 == batch2.ndim and batch1.shape[2] != batch2.shape[1]:
@@ -227,6 +238,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
                 f"{other} in dim {m}"
             )
     return _contracted(a, b, [ax.one(k, a.ndim) for k in left], [ax.one(k, b.ndim) for k in right])
+
+
+_uncast_tensordot = autocasts(None)(tensordot)
 
 
 def _contracted(a: Tensor, b: Tensor, left: list[int], right: list[int]) -> Tensor:
@@ -275,6 +289,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     return cross_along(input, other, dim)
 
 
+@autocasts("float32")
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:

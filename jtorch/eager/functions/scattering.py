@@ -10,6 +10,7 @@ from typing import Any
 
 from jtorch.core.dtypes import int32, int64
 from jtorch.core.number_ranges import check_number, check_real, element, whole
+from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.places import (
     as_long,
@@ -192,6 +193,7 @@ def _without(tensor: Tensor, axis: int) -> tuple[int, ...]:
     return tuple(n for k, n in enumerate(tensor.shape) if k != axis)
 
 
+@autocasts("promote")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``input`` with position ``index[i]`` of ``dim`` replaced by ``source[i]``."""
     axis = ax.one(dim, input.ndim)

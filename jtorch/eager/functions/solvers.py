@@ -15,6 +15,7 @@ from jtorch.core import op as op_module
 from jtorch.core import return_types
 from jtorch.core.dtypes import int32, int64
 from jtorch.core.errors import LinAlgError
+from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.joining import _common
 from jtorch.eager.functions.places import positions
@@ -55,12 +56,14 @@ def check_floats(name: str, A: Tensor, dtype: str | None = None) -> None:
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {long_of(A)}")
 
 
+@autocasts("float32")
 def inv(A: Tensor) -> Tensor:
     """The inverses of (..., n, n). Raises LinAlgError for a singular matrix."""
     check_matrices("linalg.inv", A)
     return APPLY["inv"](A)
 
 
+@autocasts("float32")
 def inverse(input: Tensor) -> Tensor:
     """``linalg.inv``"""
     return inv(input)
@@ -76,6 +79,7 @@ def _checked(name: str, function: Callable, A: Tensor, *others: Tensor, **option
     return found, wrap(xp.full(0, shape=tuple(A.shape[:-2]), dtype=int32.numpy))
 
 
+@autocasts("float32")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """(inverse, info): info is 0 where all went well, else which pivot is zero, from 1 on. A singular matrix
     is an error only with ``check_errors``."""
@@ -104,6 +108,7 @@ def logdet(input: Tensor) -> Tensor:
     return APPLY["where"](APPLY["lt"](sign, 0), math.nan, value)
 
 
+@autocasts("float32")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B (X A = B unless ``left``); B is (..., n, k), or (..., n) for vectors.
 
@@ -181,6 +186,7 @@ def solve_triangular(
 # -- Cholesky --------------------------------------------------------------------------------------
 
 
+@autocasts("float32")
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """L with A = L L^T for symmetric positive-definite (..., n, n); its transpose if ``upper``.
 
@@ -196,6 +202,7 @@ def _lower(A: Tensor, upper: bool) -> Tensor:
     return A.mT if upper else A
 
 
+@autocasts("float32")
 def cholesky_old(input: Tensor, upper: bool = False) -> Tensor:
     """``linalg.cholesky`` under its old name in the module ``torch``."""
     check_matrices("cholesky", input, dtype="cholesky_cpu")
@@ -205,6 +212,7 @@ def cholesky_old(input: Tensor, upper: bool = False) -> Tensor:
         raise LinAlgError(str(error).removeprefix("linalg.")) from None
 
 
+@autocasts("float32")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info): info is 0 where all went well, else the order of a leading minor that is not positive: L
     is unfinished there. It is an error only with ``check_errors``."""
@@ -214,6 +222,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     return return_types.linalg_cholesky_ex(L.mT if upper else L, info)
 
 
+@autocasts("float32")
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """X with A X = ``input``, given the Cholesky factor of A."""
     L = input2
@@ -228,6 +237,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     return APPLY["cholesky_solve"](input, lower)
 
 
+@autocasts("float32")
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, given its Cholesky factor."""
     check_matrices("cholesky_inverse", input)
@@ -292,6 +302,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
 # -- least squares ---------------------------------------------------------------------------------
 
 
+@autocasts("float32")
 def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:
     """(solution, residuals, rank, singular_values) of min |A X - B|, the X of smallest norm.
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core.number_ranges import rounded_number
+from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import vector_norm
 from jtorch.eager.inplace import in_place_function
@@ -65,6 +66,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
 
 
+@autocasts("float32")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """The ``p``-norm between each row of x1 (..., P, M) and each of x2 (..., R, M): (..., P, R)."""
     for name, x in (("X1", x1), ("X2", x2)):

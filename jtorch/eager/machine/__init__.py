@@ -42,19 +42,19 @@ _log = logging.getLogger("jtorch.shortcuts")
 _DECIDING = (
     "core/op.py", "ops/*.py", "native/subset/*.py", "native/llvm_text.py", "native/layout.py",
     "native/builtin.py", "eager/machine/*.py", "eager/source.py", "eager/node.py", "eager/results.py",
-    "eager/passes.py", "eager/unusual.py",
+    "eager/passes.py", "eager/unusual.py", "core/casting.py",
 )  # fmt: skip
 _LOOPS = (passes.count_edges, passes.propagate)
 _HELPERS = (
-    results.off_tape, results.on_tape, results.edge_of, results.note_view, usual.usual_context, passes.add_to,
-    passes.hand_on,
+    results.off_tape, results.on_tape, results.edge_of, results.note_view, usual.usual_context,
+    usual.uncast_context, passes.add_to, passes.hand_on,
 )  # fmt: skip
 _MOST_STATICS = 8
 
 _ATTRIBUTES = (
     "_base", "_cell", "_data", "_grad", "_hooks", "_how", "_index", "_node", "_requires_grad", "append",
-    "as_value", "base", "check_saved", "dtype", "edges", "evaluator", "extras", "get", "grad", "kind",
-    "metadata", "pop", "saved", "shape", "table", "versions",
+    "as_value", "autocast", "base", "check_saved", "dtype", "edges", "evaluator", "extras", "get", "grad",
+    "kind", "metadata", "pop", "saved", "shape", "table", "versions",
 )  # fmt: skip
 _LITERALS = (None, True, False, 0, 1, 2, 3, 4, 5, 63, -1, "b", "c", "f", "fcV", ())
 _BUILTINS = ("dict", "float", "int", "len", "list", "tuple")

@@ -15,3 +15,13 @@ def usual_context() -> Context | None:
     if context.table is not EAGER_TABLE or (WATCHERS and WATCHERS != ONLY_COMPLEX):
         return None
     return context
+
+
+def uncast_context() -> Context | None:
+    """The same for an op that autocast has a class for: not where that is on."""
+    context = CONTEXT.get()
+    if context.table is not EAGER_TABLE or (WATCHERS and WATCHERS != ONLY_COMPLEX):
+        return None
+    if context.autocast is not None:
+        return None
+    return context

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jtorch.core.sizes import has_negative
-from jtorch.eager.public import Tensor, arange, functions, no_grad, ops, tensor
+from jtorch.eager.public import Tensor, arange, autocasts, functions, no_grad, ops, tensor
 
 Sizes = int | None | Sequence[int | None]
 
@@ -149,6 +149,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
     return _adaptive_avg(2, input, output_size)
 
 
+@autocasts("float32")
 def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
     """Means of boxes of volumes (N, C, D, H, W) or (C, D, H, W).
 
@@ -174,6 +175,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool 
     return _adaptive_max(2, input, output_size, return_indices)
 
 
+@autocasts("float32")
 def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest elements of boxes of volumes, and with ``return_indices`` where in the flattened volume.
 

@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from jtorch.core import dtypes as dt
-from jtorch.eager.public import Tensor, functions, in_float32, ops, zeros
+from jtorch.eager.public import Tensor, autocasts, functions, in_float32, ops, zeros
 from jtorch.nn.functional.dropout import dropout
 
 _INFINITY = float("inf")
@@ -19,6 +19,7 @@ _INFINITY = float("inf")
 # -- one attention -----------------------------------------------------------------------------------------
 
 
+@autocasts("lower")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

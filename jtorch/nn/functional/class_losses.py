@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.eager.public import Tensor, functions, integer, ops
+from jtorch.eager.public import Tensor, autocasts, functions, integer, ops
 from jtorch.nn.functional._reduction import chosen
 from jtorch.ops.composite import check_classes
 
 
+@autocasts("float32")
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -59,6 +60,7 @@ def cross_entropy(
     return (1.0 - label_smoothing) * loss + (label_smoothing / log_p.shape[1]) * smooth
 
 
+@autocasts("float32")
 def nll_loss(
     input: Tensor,
     target: Tensor,

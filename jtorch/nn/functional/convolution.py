@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jtorch.core.sizes import below
-from jtorch.eager.public import Tensor, integer, ops
+from jtorch.eager.public import Tensor, agree, integer, ops
 from jtorch.nn.functional.padding import bordered
 from jtorch.nn.functional.remembered import remembered
 
@@ -148,7 +148,7 @@ def _check_bias(kernel: Shape, bias: Shape | None, wanted: int, given: str) -> N
 
 def _check_dtypes(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     for name, other in (("weight", weight), ("bias", bias)):
-        if other is not None and other.dtype is not input.dtype:
+        if other is not None and not agree(input, other):
             raise RuntimeError(
                 f"Input type ({input.dtype}) and {name} type ({other.dtype}) should be the same"
             )

@@ -9,12 +9,23 @@ import math
 from typing import Any
 
 from jtorch.core.dtypes import int64
-from jtorch.eager.public import Tensor, arange, functions, ops, reads_elements, tensor, zeros, zeros_like
+from jtorch.eager.public import (
+    Tensor,
+    arange,
+    autocasts,
+    functions,
+    ops,
+    reads_elements,
+    tensor,
+    zeros,
+    zeros_like,
+)
 from jtorch.nn.functional._reduction import chosen
 
 _CHECKING = " (while checking arguments for ctc_loss_allocate_outputs)"
 
 
+@autocasts("float32")
 def ctc_loss(
     log_probs: Any,
     targets: Any,

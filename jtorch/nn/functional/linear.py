@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch.eager.public import Tensor, functions
+from jtorch.eager.public import Tensor, autocasts, functions
 
 linear = functions.linear
 
 
+@autocasts(None)
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     """``x1 @ weight[k] @ x2`` for each k, plus ``bias``: (..., I), (..., J) and (K, I, J) to (..., K).
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core.number_ranges import is_number, number_type
-from jtorch.eager.public import Tensor, check_tensors, functions, ones_like, ops
+from jtorch.eager.public import Tensor, autocasts, check_tensors, functions, ones_like, ops
 from jtorch.nn.functional._reduction import chosen, reduced
 
 
@@ -166,6 +166,7 @@ def kl_div(
     return total / input.shape[0] if mean_of_batch and input.ndim else total
 
 
+@autocasts("float32")
 def poisson_nll_loss(
     input: Any,
     target: Any,

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core.number_ranges import check_number
-from jtorch.eager.public import Tensor, arange, check_tensors, functions, zeros_like
+from jtorch.eager.public import Tensor, arange, autocasts, check_tensors, functions, zeros_like
 from jtorch.nn.functional._reduction import chosen, reduced
 
 
+@autocasts("float32")
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -25,6 +26,7 @@ def soft_margin_loss(
     return functions.soft_margin_loss(input, target, chosen(reduction, size_average, reduce))
 
 
+@autocasts("float32")
 def margin_ranking_loss(
     input1: Any,
     input2: Any,
@@ -44,6 +46,7 @@ def margin_ranking_loss(
     return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
+@autocasts("float32")
 def hinge_embedding_loss(
     input: Any,
     target: Any,
@@ -61,6 +64,7 @@ def hinge_embedding_loss(
     return reduced(apart + near, reduction)
 
 
+@autocasts("float32")
 def cosine_embedding_loss(
     input1: Any,
     input2: Any,
@@ -112,6 +116,7 @@ def multilabel_soft_margin_loss(
     return reduced(losses.sum(input.ndim - 1) / input.shape[-1], reduction)
 
 
+@autocasts("float32")
 def multi_margin_loss(
     input: Any,
     target: Any,
@@ -161,6 +166,7 @@ def _rows_of(input: Any) -> Any:
     return input.reshape(1, -1) if input.ndim < 2 else input
 
 
+@autocasts("float32")
 def multilabel_margin_loss(
     input: Any,
     target: Any,
@@ -194,6 +200,7 @@ def multilabel_margin_loss(
 # -- three tensors -----------------------------------------------------------------------------------------
 
 
+@autocasts("float32")
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,

@@ -10,7 +10,7 @@ from typing import Any
 
 from jtorch.core.number_ranges import check_number, number_type
 from jtorch.core.sizes import index
-from jtorch.eager.public import Tensor, apart, full, functions, ops
+from jtorch.eager.public import Tensor, apart, autocasts, full, functions, ops
 
 _Borders = list[tuple[int, int]]  # (before, after) of each dim, the first dim first
 
@@ -45,10 +45,18 @@ def bordered(input: Tensor, pad: Sequence[int], mode: str = "constant", value: f
     if mode not in _EDGES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     _check_rank(input, len(widths))
+    wide = mode == "replicate" or (mode == "reflect" and len(widths) < 6)  # which autocast knows
+    return (_around_wide if wide else _around)(input, borders, mode)
+
+
+def _along_borders(input: Tensor, borders: _Borders, mode: str) -> Tensor:
     for dim, (before, after) in enumerate(borders):
         if before or after:
             input = _EDGES[mode](input, dim, before, after)
     return input
+
+
+_around, _around_wide = autocasts(None)(_along_borders), autocasts("float32")(_along_borders)
 
 
 def _constant(input: Tensor, borders: _Borders, value: Any) -> Tensor:

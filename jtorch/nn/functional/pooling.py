@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch.core.sizes import below
-from jtorch.eager.public import Tensor, arange, ops
+from jtorch.eager.public import Tensor, arange, autocasts, ops
 from jtorch.nn.functional.remembered import remembered
 
 Sizes = int | Sequence[int]
@@ -143,6 +143,9 @@ def _max_pool(
     return out, index.squeeze(0) if alone else index
 
 
+_wide_max_pool = autocasts("float32")(_max_pool)
+
+
 def _flat_index(place: Tensor, sizes: Numbers, at: dict[str, Numbers]) -> Tensor:
     """Where in the flattened image an element is that has ``place`` in its window."""
     left: Any = place.long()
@@ -194,9 +197,8 @@ def max_pool3d(
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool3d.html
     """
-    return _max_pool(
-        "max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
-    )
+    pooled = _max_pool if return_indices else _wide_max_pool  # autocast knows the one without indices
+    return pooled("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def _with_indices(function: Callable) -> Callable:
@@ -259,6 +261,7 @@ def avg_pool2d(
     )
 
 
+@autocasts("float32")
 def avg_pool3d(
     input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
@@ -285,7 +288,8 @@ def _lp_pool(
         return sign * largest(sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
     kernel = spread(name, "kernel_size", kernel_size, rank)
     powers: Any = input**norm_type
-    mean: Any = _avg_pool(name, rank, powers, kernel, stride, 0, ceil_mode, True, None)
+    average: Any = (avg_pool1d, avg_pool2d, avg_pool3d)[rank - 1]
+    mean: Any = average(powers, kernel, stride, 0, ceil_mode)
     # negative sums, of odd powers, count as 0
     return (mean.sign() * mean.abs().relu() * math.prod(kernel)) ** (1.0 / norm_type)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jtorch.core.dtypes import bool_
-from jtorch.eager.public import Tensor, functions, linspace, ones, ops, zeros
+from jtorch.eager.public import Tensor, autocasts, functions, linspace, ones, ops, zeros
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
@@ -37,14 +37,16 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"{list(theta.shape)}."
         )
     sizes = tuple(int(n) for n in size[2:])
-    axes = [_axis(n, bool(align_corners), theta.dtype) for n in sizes]
-    # (x, y, ..., 1) of each place: the last spatial dim is x
-    places = [
-        *reversed(functions.meshgrid(*axes, indexing="ij")),
-        ones(sizes, dtype=theta.dtype, device=theta.device),
-    ]
-    base = functions.stack(places, -1).reshape(-1, rank + 1)
+    base = _places(sizes, bool(align_corners), theta.dtype)
     return (base @ theta.transpose(1, 2)).reshape(theta.shape[0], *sizes, rank)
+
+
+@autocasts(None)
+def _places(sizes: tuple[int, ...], align_corners: bool, dtype: Any) -> Tensor:
+    """(x, y, ..., 1) of each place, in lines: the last spatial dim is x."""
+    axes = [_axis(n, align_corners, dtype) for n in sizes]
+    places = [*reversed(functions.meshgrid(*axes, indexing="ij")), ones(sizes, dtype=dtype)]
+    return functions.stack(places, -1).reshape(-1, len(sizes) + 1)
 
 
 def _axis(n: int, align_corners: bool, dtype: Any) -> Tensor:
@@ -57,6 +59,7 @@ def _axis(n: int, align_corners: bool, dtype: Any) -> Tensor:
     return line if align_corners else line * (n - 1) / n
 
 
+@autocasts("float32")
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,

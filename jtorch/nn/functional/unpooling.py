@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from jtorch.core.dtypes import int64
-from jtorch.eager.public import Tensor, arange, ops, zeros
+from jtorch.eager.public import Tensor, arange, autocasts, ops, zeros
 from jtorch.nn.functional.pooling import Numbers, Sizes, spread
 
 
@@ -61,6 +61,7 @@ def _asked_sizes(asked: Numbers, plain: Numbers, strides: Numbers) -> Numbers:
     return asked
 
 
+@autocasts("float32")
 def max_unpool1d(
     input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0,
     output_size: Any = None,
@@ -72,6 +73,7 @@ def max_unpool1d(
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocasts("float32")
 def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0,
     output_size: Any = None,
@@ -83,6 +85,7 @@ def max_unpool2d(
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
+@autocasts("float32")
 def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0,
     output_size: Any = None,

@@ -1,0 +1,295 @@
+"""``autocast``: products in a type of 16 bits, sums and losses in float32, without a cast in the program.
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = criterion(model(x), y)
+    loss.backward()
+
+What is set belongs to the thread: it is part of the context that ops run in, and of what a compiled function
+was recorded for. Source: https://docs.pytorch.org/docs/stable/amp.html
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from jtorch.core import op as op_module
+from jtorch.core.casting import Casting, casts
+from jtorch.core.dtypes import bfloat16, dtype, float16
+from jtorch.eager.public import Tensor
+
+_SUPPORTED = (bfloat16, float16)
+# of devices that are not here: what PyTorch has for them
+_OTHERS = {
+    "cuda": float16, "xpu": float16, "mps": float16, "mtia": float16, "maia": float16, "ipu": float16,
+    "hpu": bfloat16, "xla": bfloat16,
+}  # fmt: skip
+
+
+class autocast:  # noqa: N801 - PyTorch's name
+    """A block, or a function, whose ops compute in the dtypes of their classes; ``enabled=False`` inside one
+    is a block without.
+
+    >>> import jtorch
+    >>> a = jtorch.ones(2, 2)
+    >>> with jtorch.autocast("cpu", dtype=jtorch.bfloat16):
+    ...     print((a @ a).dtype, a.exp().dtype)
+    torch.bfloat16 torch.float32
+
+    On a device that is not there it warns and does nothing, as in PyTorch. Parameters in float32 are cast
+    once a block, unless ``cache_enabled`` is False. Raises RuntimeError for a device that PyTorch has no
+    autocast for.
+    """
+
+    def __init__(
+        self,
+        device_type: str,
+        dtype: dtype | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
+        if not isinstance(device_type, str):
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        self.device = device_type
+        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
+        self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else bool(cache_enabled)
+        self._enabled = bool(enabled) and self._is_possible()
+        self._before: list[Casting] = []  # what was set, of each block that has not ended
+
+    def _is_possible(self) -> bool:
+        """Whether it can be on; a warning says why not."""
+        if self.device != "cpu":
+            warnings.warn(
+                f"{self.device.upper()} is not available or torch_xla is imported. Disabling autocast.",
+                UserWarning,
+                stacklevel=3,
+            )
+            return False
+        if self.fast_dtype not in _SUPPORTED:
+            warnings.warn(
+                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
+                "CPU Autocast only supports dtypes of " + ", ".join(map(str, _SUPPORTED)) + " currently.",
+                UserWarning,
+                stacklevel=3,
+            )
+            return False
+        return True
+
+    def __enter__(self) -> autocast:
+        context = op_module.CONTEXT.get()
+        before = context.casting
+        changes: dict[str, Any] = {"cache_enabled": self._cache_enabled, "nesting": before.nesting + 1}
+        if self.device == "cpu":
+            changes |= {"enabled": self._enabled, "dtype": self.fast_dtype}
+        if before.nesting == 0:
+            changes["cache"] = {}
+        try:
+            op_module.CONTEXT.set(context.replace(casting=before.replace(**changes)))
+        except BaseException:  # Ctrl-C, right after the change: nobody would call __exit__
+            op_module.CONTEXT.set(context)
+            raise
+        self._before.append(before)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        before = self._before.pop()
+        op_module.CONTEXT.set(op_module.CONTEXT.get().replace(casting=before))
+
+    def _fresh(self) -> autocast:
+        """One of its own for each call: a decorated function may run in several threads at once."""
+        made = copy(self)
+        made._before = []
+        return made
+
+    def __call__(self, func: Callable) -> Callable:
+        if not callable(func):
+            raise TypeError(
+                f"autocast()(func) requires a callable, but got {type(func).__name__}. Did you mean to use "
+                "autocast as a context manager? For example:\n"
+                "    with torch.autocast(device_type=...):\n"
+                "        output = model(input)"
+            )
+        return autocast_decorator(self, func)
+
+
+def autocast_decorator(autocast_instance: autocast, func: Callable) -> Callable:
+    """``func`` inside the block ``autocast_instance``."""
+
+    @functools.wraps(func)
+    def decorate_autocast(*args: Any, **kwargs: Any) -> Any:
+        with autocast_instance._fresh():
+            return func(*args, **kwargs)
+
+    return decorate_autocast
+
+
+# -- what is set -------------------------------------------------------------------------------------------
+
+
+def _change(**changes: Any) -> None:
+    context = op_module.CONTEXT.get()
+    op_module.CONTEXT.set(context.replace(casting=context.casting.replace(**changes)))
+
+
+def _check_device(device_type: str, what: str) -> None:
+    if device_type != "cpu" and device_type not in _OTHERS:
+        raise RuntimeError(f"unknown device type for autocast in {what}: {device_type!r}")
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether PyTorch knows autocast for ``device_type``; it is on here on "cpu" alone."""
+    return device_type == "cpu" or device_type in _OTHERS
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Whether autocast is on; without an argument, on a GPU: False here."""
+    if device_type is None:
+        return False
+    _check_device(device_type, "is_autocast_enabled")
+    return device_type == "cpu" and op_module.CONTEXT.get().casting.enabled
+
+
+def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
+    """Switch autocast on or off for this thread, until it is switched again or the block around it ends.
+
+    Raises RuntimeError for switching it on where it cannot be.
+    """
+    if isinstance(device_type, bool):  # of a GPU
+        enabled, device_type = device_type, "cuda"
+    _check_device(device_type, "set_autocast_enabled")
+    if device_type == "cpu":
+        _change(enabled=bool(enabled))
+    elif enabled:
+        raise RuntimeError(
+            f"set_autocast_enabled({device_type!r}, True): there is no {device_type.upper()} here, only 'cpu'"
+        )
+
+
+def get_autocast_dtype(device_type: str) -> dtype:
+    """The type that autocast lowers to on ``device_type``: bfloat16 on "cpu", unless it was set."""
+    _check_device(device_type, "get_autocast_dtype")
+    return op_module.CONTEXT.get().casting.dtype if device_type == "cpu" else _OTHERS[device_type]
+
+
+def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
+    """Set that type for this thread. Raises RuntimeError for one that no op computes in under autocast."""
+    _check_device(device_type, "set_autocast_dtype")
+    if device_type != "cpu":
+        raise RuntimeError(f"set_autocast_dtype({device_type!r}, ...): there is no such device here")
+    if dtype not in _SUPPORTED:
+        known = " and ".join(map(str, _SUPPORTED))
+        raise RuntimeError(f"set_autocast_dtype('cpu', {dtype}): autocast lowers to {known}")
+    _change(dtype=dtype)
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether casts of parameters are kept until the outermost block ends."""
+    return op_module.CONTEXT.get().casting.cache_enabled
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    _change(cache_enabled=bool(enabled))
+
+
+def clear_autocast_cache() -> None:
+    """Forget what was cast."""
+    op_module.CONTEXT.get().casting.cache.clear()
+
+
+def autocast_increment_nesting() -> int:
+    """How many blocks there are now, one more than before."""
+    _change(nesting=op_module.CONTEXT.get().casting.nesting + 1)
+    return op_module.CONTEXT.get().casting.nesting
+
+
+def autocast_decrement_nesting() -> int:
+    """How many blocks there are now, one less than before."""
+    _change(nesting=op_module.CONTEXT.get().casting.nesting - 1)
+    return op_module.CONTEXT.get().casting.nesting
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """``is_autocast_enabled("cpu")``"""
+    return is_autocast_enabled("cpu")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """``set_autocast_enabled("cpu", enabled)``"""
+    set_autocast_enabled("cpu", enabled)
+
+
+def get_autocast_cpu_dtype() -> dtype:
+    """``get_autocast_dtype("cpu")``"""
+    return get_autocast_dtype("cpu")
+
+
+def set_autocast_cpu_dtype(dtype: dtype) -> None:
+    """``set_autocast_dtype("cpu", dtype)``"""
+    set_autocast_dtype("cpu", dtype)
+
+
+# -- custom Functions --------------------------------------------------------------------------------------
+
+
+def custom_fwd(
+    fwd: Callable | None = None, *, device_type: str, cast_inputs: dtype | None = None
+) -> Callable:
+    """Decorate the ``forward`` of a custom Function: with ``cast_inputs`` it gets its floating-point tensors
+    in that dtype and runs without autocast, where that is on; ``custom_bwd`` learns what held.
+
+    Source: https://docs.pytorch.org/docs/stable/notes/amp_examples.html#autocast-and-custom-autograd-functions
+    """
+    _check_is_text(device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def decorate_fwd(*args: Any, **kwargs: Any) -> Any:
+        ctx = args[0]
+        ctx._dtype = get_autocast_dtype(device_type)
+        is_on = is_autocast_enabled(device_type)
+        ctx._fwd_used_autocast = is_on and cast_inputs is None
+        if not is_on or cast_inputs is None:
+            return fwd(*args, **kwargs)
+        with autocast(device_type, enabled=False):
+            return fwd(*_cast(args, cast_inputs), **_cast(kwargs, cast_inputs))
+
+    return decorate_fwd
+
+
+def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Callable:
+    """Decorate the ``backward`` of a custom Function: it runs as its ``forward`` did."""
+    _check_is_text(device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def decorate_bwd(*args: Any, **kwargs: Any) -> Any:
+        ctx = args[0]
+        with autocast(device_type, enabled=ctx._fwd_used_autocast, dtype=ctx._dtype):
+            return bwd(*args, **kwargs)
+
+    return decorate_bwd
+
+
+def _check_is_text(device_type: Any) -> None:
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+
+
+def _cast(value: Any, target: dtype) -> Any:
+    """``value`` with the floating-point tensors in it, but those of float64, in ``target``."""
+    if isinstance(value, Tensor):
+        return value.to(target) if casts(value.dtype.numpy) else value
+    if isinstance(value, (str, bytes, np.ndarray)):
+        return value
+    if isinstance(value, Mapping):
+        return {_cast(k, target): _cast(v, target) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_cast(v, target) for v in value)
+    return (_cast(v, target) for v in value) if isinstance(value, Iterable) else value
