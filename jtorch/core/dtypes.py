@@ -68,6 +68,7 @@ ALL = (
 )  # fmt: skip
 OF_NUMPY = {d.numpy: d for d in ALL}
 BFLOAT16 = bfloat16.numpy
+HALVES = frozenset((float16.numpy, BFLOAT16))  # floats of 16 bits
 
 _CATEGORY = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
 _default = float32
@@ -141,6 +142,11 @@ def promote(
         result = _prefer(result, of_number(number))
     assert result is not None
     return result
+
+
+def is_float(dtype: np.dtype) -> bool:
+    """Whether it is one of floats: bfloat16 is of NumPy's kind "V"."""
+    return dtype.kind == "f" or dtype == BFLOAT16
 
 
 def promoted_by_numpy(dtypes: list[np.dtype]) -> np.dtype:

@@ -14,11 +14,11 @@ import numpy as np
 
 from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
+from jtorch.core.dtypes import HALVES
 from jtorch.core.op import BY_NAME, Kind, Op
 from jtorch.eager.node import named_class
 from jtorch.eager.tensor import Tensor, wrap
 
-HALVES = (np.dtype(np.float16), dt.BFLOAT16)
 _CAST = BY_NAME["cast"]
 
 

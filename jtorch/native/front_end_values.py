@@ -11,14 +11,14 @@ import numpy as np
 from llvmlite import ir
 
 from jtorch.core import philox
-from jtorch.native import exact, vecmath
+from jtorch.native import exact, halves, vecmath
 from jtorch.native.intrinsics import PRIMITIVES, STACKS
 from jtorch.native.llvm_values import LLVM_TYPES, LLVMValue, converted
 
 I64 = LLVM_TYPES["i64"]
 _MATH = {
     id(function): function
-    for table in (PRIMITIVES, exact.FUNCTIONS, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS)
+    for table in (PRIMITIVES, exact.FUNCTIONS, halves.FUNCTIONS, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS)
     for function in table.values()
 }
 _STACK_KINDS = {id(function): name.removeprefix("stack_") for name, function in STACKS.items()}

@@ -99,6 +99,7 @@ to_f32 = _conversion("to_f32", np.float32, "`x` as float32, rounded to nearest e
 to_f64 = _conversion("to_f64", np.float64, "`x` as float64, rounded to nearest even.")
 to_i32 = _conversion("to_i32", np.int32, _CUT.format("int32"))
 to_i64 = _conversion("to_i64", np.int64, _CUT.format("int64"))
+to_u16 = _conversion("to_u16", np.uint16, _CUT.format("uint16"))
 to_u32 = _conversion("to_u32", np.uint32, _CUT.format("uint32"))
 to_u64 = _conversion("to_u64", np.uint64, _CUT.format("uint64"))
 

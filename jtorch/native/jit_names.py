@@ -25,7 +25,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.np.numpy_support import from_dtype
 
 from jtorch.core import philox
-from jtorch.native import exact, vecmath
+from jtorch.native import exact, halves, vecmath
 from jtorch.native.intrinsics import POINTER_DTYPES, POINTERS, PRIMITIVES, STACKS
 from jtorch.native.llvm_values import LLVM_TYPES, SCOPES, LLVMValue, mark_scope
 
@@ -178,6 +178,6 @@ def register() -> None:
     _register_pointers()
     for name, function in STACKS.items():
         _register_stack(function, _TYPES[name.removeprefix("stack_")])
-    for table in (PRIMITIVES, exact.FUNCTIONS, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS):
+    for table in (PRIMITIVES, exact.FUNCTIONS, halves.FUNCTIONS, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS):
         for function in table.values():
             _register_math(function)

@@ -23,7 +23,7 @@ from numba.cuda.cudaimpl import registry as lowering_registry
 from numba.cuda.typing.templates import AbstractTemplate, signature
 
 from jtorch.core import philox
-from jtorch.native import exact, vecmath
+from jtorch.native import exact, halves, vecmath
 from jtorch.native.intrinsics import PRIMITIVES
 from jtorch.native.llvm_values import LLVM_TYPES, LLVMValue
 
@@ -189,5 +189,5 @@ def _stand_in(function: Callable[..., Any]) -> Any:
 @functools.cache
 def stand_ins() -> dict[Callable[..., Any], Callable[..., Any]]:
     """What a kernel's module must have in place of every primitive, math function and generator."""
-    tables = (PRIMITIVES, exact.FUNCTIONS, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS)
+    tables = (PRIMITIVES, exact.FUNCTIONS, halves.FUNCTIONS, vecmath.FUNCTIONS, philox.KERNEL_FUNCTIONS)
     return {f: _stand_in(f) for f in dict.fromkeys(f for table in tables for f in table.values())}

@@ -21,6 +21,7 @@ from jtorch.compile.codegen.code import Same
 from jtorch.compile.codegen.parts import chosen, parts_of
 from jtorch.compile.codegen.writer import Writer
 from jtorch.compile.graph.access import Affine
+from jtorch.compile.graph.halves import bits_of
 from jtorch.compile.graph.ir import Literal, Var, eqn_text, short
 from jtorch.compile.plan.loops import (
     Arithmetic,
@@ -38,8 +39,9 @@ from jtorch.compile.plan.loops import (
 from jtorch.compile.plan.order import Loop, loops_of, stride_along
 from jtorch.core import philox
 from jtorch.core.dim import is_symbolic
+from jtorch.core.dtypes import HALVES
 from jtorch.core.failure import Failure, FailureKind
-from jtorch.native import exact, intrinsics, vecmath
+from jtorch.native import exact, halves, intrinsics, vecmath
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +220,8 @@ class Emitter(ABC):
 
     def _compute(self, value: Compute, scope: dict[Value, str]) -> str:
         op = value.op
+        if value.dtype in HALVES or any(v.dtype in HALVES for v in value.args):
+            return self._moved_or_converted(value, scope)
         args = [self._name(v, scope) for v in value.args]
         names = dict(zip(op.arrays, args, strict=True))
         names |= {k: self._name(v, scope) for k, v in value.named.items()}
@@ -233,6 +237,17 @@ class Emitter(ABC):
         if value.dtype.kind == kind.kind == "b" and op.dtype == "promote":  # True + True is 2 here
             text = f"({text}) != 0"
         return f"{_cast_name(value.dtype)}({text})" if _cast_name(value.dtype) in _SMALL_INTS else text
+
+    def _moved_or_converted(self, value: Compute, scope: dict[Value, str]) -> str:
+        """Floats of 16 bits are their bits here: see ``graph/halves.py``."""
+        (arg,) = value.args
+        text = self._name(arg, scope)
+        if arg.dtype == value.dtype:
+            return text
+        if arg.dtype in HALVES:
+            return f"wide_{short(arg.dtype)}({text})"
+        text = text if arg.dtype.itemsize == 4 else f"odd_f32({text})"
+        return f"narrow_{short(value.dtype)}({text})"
 
     def _checked(self, value: Compute, names: dict[str, str]) -> dict[str, str]:
         """Report where the check of an op fails, and go on with a harmless operand."""
@@ -382,9 +397,9 @@ class Emitter(ABC):
         if key not in self.names:
             letter = "y" if written or var in self._written else "x"
             count = sum(1 for n in self.types if n[0] == letter)
-            self._add(key, f"{letter}{count}", f"{short(var.dtype)}*", Pointer(var, offset))
+            self._add(key, f"{letter}{count}", f"{_stored(var.dtype)}*", Pointer(var, offset))
         name = self.names[key]
-        assert self.types[name] == f"{short(var.dtype)}*", f"{var} lies where another dtype is read"
+        assert self.types[name] == f"{_stored(var.dtype)}*", f"{var} lies where another dtype is read"
         return name
 
     @property
@@ -406,16 +421,25 @@ class Emitter(ABC):
         self.fillers[name] = filler
 
     def _constant(self, literal: Literal) -> str:
-        if not is_symbolic(literal.value) and (literal.static or literal.dtype.kind == "b"):
+        known = literal.static or literal.dtype.kind == "b" or literal.dtype in HALVES
+        if not is_symbolic(literal.value) and known:
             return self._typed_constant(literal.value, literal.dtype)
         return self.number(literal.value, literal.dtype, id(literal))
 
     def _typed_constant(self, value: Any, dtype: np.dtype) -> str:
+        if dtype in HALVES:
+            return f"uint16({bits_of(value, dtype)})"
         if dtype.kind == "b":
             return str(bool(value))
         if dtype.kind == "f" and not np.isfinite(value):
             return f"{dtype.name}({'nan' if value != value else 'inf' if value > 0 else '-inf'})"
         return f"{dtype.name}({value!r})"
+
+
+@functools.cache
+def _stored(dtype: np.dtype) -> str:
+    """What an element is in memory."""
+    return "u16" if dtype in HALVES else short(dtype)
 
 
 @functools.cache
@@ -461,6 +485,7 @@ def imports(body: str) -> list[str]:
         ("numpy", _NUMPY_NAMES),
         ("jtorch.native.intrinsics", {**intrinsics.PRIMITIVES, **intrinsics.STACKS}),
         ("jtorch.native.exact", exact.FUNCTIONS),
+        ("jtorch.native.halves", halves.FUNCTIONS),
         ("jtorch.native.vecmath", vecmath.FUNCTIONS),
         ("jtorch.core.philox", philox.KERNEL_FUNCTIONS),
     )

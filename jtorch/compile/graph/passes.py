@@ -1,6 +1,7 @@
 """The passes over a graph: pure functions from graph to graph, in one list.
 
-fold -> simplify -> share -> prune. Each leaves the graph's inputs and the order of its outputs alone.
+widen -> fold -> simplify -> share -> prune. Each leaves the graph's inputs and the order of its outputs
+alone.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.compile.graph.halves import has_halves, widened
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Var, check, repeated
 from jtorch.compile.graph.reads import checks_of, may_fail
 from jtorch.compile.graph.rules import RULES
 from jtorch.core import config
 from jtorch.core.dim import is_symbolic
+from jtorch.core.dtypes import is_float
 from jtorch.core.op import Kind
 from jtorch.core.sizes import cast, computed, exactly
 from jtorch.ops import xp
@@ -68,7 +71,7 @@ def _folded(eqn: Eqn, literals: list[Literal]) -> Atom | Eqn | None:
     """The result of an op on numbers, as a literal, or repeated to the shape it had."""
     out = eqn.outputs[0]
     dtypes = [a.dtype for a in literals]
-    if out.dtype.kind not in "fc" and any(is_symbolic(a.value) for a in literals):
+    if not is_float(out.dtype) and out.dtype.kind != "c" and any(is_symbolic(a.value) for a in literals):
         return None  # a kernel computes integers as NumPy does, whatever they are
 
     def body(*values: Any) -> Any:
@@ -79,6 +82,13 @@ def _folded(eqn: Eqn, literals: list[Literal]) -> Atom | Eqn | None:
     if not out.shape:
         return literal
     return repeated(literal, out, eqn.source)
+
+
+def widen(graph: Graph, fuel: Fuel) -> Graph:
+    """Compute in float32 what has floats of 16 bits. Not a matter of fuel: kernels know them no other way."""
+    if not any(map(has_halves, graph.eqns)):
+        return graph
+    return _rewritten(graph, widened, Fuel(-1))
 
 
 def simplify(graph: Graph, fuel: Fuel) -> Graph:
@@ -204,7 +214,16 @@ def _rewritten(
     return graph.replace(eqns=tuple(eqns), outputs=outputs)
 
 
-PASSES: tuple[Callable[[Graph, Fuel], Graph], ...] = (prune, fold, simplify, fold, simplify, share, prune)
+PASSES: tuple[Callable[[Graph, Fuel], Graph], ...] = (
+    prune,
+    widen,
+    fold,
+    simplify,
+    fold,
+    simplify,
+    share,
+    prune,
+)
 
 
 def optimise(graph: Graph, fuel: Fuel, observe: Callable[[str, Graph, float], None] | None = None) -> Graph:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 
 from jtorch.compile.graph.access import Coordinates, identity, is_alias, to_root
+from jtorch.compile.graph.halves import moves_or_converts
 from jtorch.compile.graph.ir import Eqn, Graph, Literal, Var
 from jtorch.core import index as ix
+from jtorch.core.dtypes import HALVES, is_float
 from jtorch.core.op import Kind
 from jtorch.core.sizes import exactly
 
@@ -26,7 +28,7 @@ KERNEL_DTYPES = frozenset(
 def runs_in_loops(eqn: Eqn) -> bool:
     """Whether a kernel can compute ``eqn``; what cannot becomes a library call."""
     for a in (*eqn.inputs, *eqn.outputs):
-        if a.dtype not in KERNEL_DTYPES:
+        if a.dtype not in KERNEL_DTYPES and not (a.dtype in HALVES and moves_or_converts(eqn)):
             return False
     op = eqn.op
     if op.kind is Kind.ELEMENTWISE:
@@ -41,7 +43,7 @@ def is_number(eqn: Eqn) -> bool:
 
 def is_checked(eqn: Eqn) -> bool:
     """Whether an element of ``eqn`` may be an error: the checks of ops are about integers."""
-    return eqn.op.check is not None and eqn.outputs[0].dtype.kind != "f"
+    return eqn.op.check is not None and not is_float(eqn.outputs[0].dtype)
 
 
 def may_fail(eqn: Eqn) -> bool:
@@ -93,7 +95,7 @@ def is_known_anywhere(eqn: Eqn) -> bool:
     memory is not: as an index it has to be checked."""
     if not (is_pattern(eqn) and is_repeated(eqn)):
         return False
-    return all(isinstance(a, Literal) or a.dtype.kind == "f" for a in eqn.inputs)
+    return all(isinstance(a, Literal) or is_float(a.dtype) for a in eqn.inputs)
 
 
 # -- where it is computed --------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var, repeated
+from jtorch.core.dtypes import HALVES
 from jtorch.core.op import BY_NAME, TABLE, Kind
 from jtorch.core.sizes import cast
 
@@ -106,6 +107,13 @@ def _cast_of_literal(eqn: Eqn, find: Definition) -> Atom | None:
     if isinstance(x, Literal) and not eqn.outputs[0].shape:
         return Literal(cast(eqn.outputs[0].dtype, x.value), eqn.outputs[0].dtype, x.static)
     return None
+
+
+def _back_again(eqn: Eqn, find: Definition) -> Atom | None:
+    wide = _made_by(eqn.inputs[0], find, "cast")
+    if wide is None or wide.outputs[0].dtype != np.float32 or eqn.outputs[0].dtype not in HALVES:
+        return None
+    return wide.inputs[0] if _same_type(wide.inputs[0], eqn) else None
 
 
 def _nothing_to_reduce(eqn: Eqn, find: Definition) -> Atom | None:
@@ -229,6 +237,7 @@ RULES: tuple[tuple[str, Rule], ...] = (
     ("neg", _inverse_of_itself),  # --x = x
     ("cast", _unchanged),  # x as its own dtype
     ("cast", _cast_of_literal),
+    ("cast", _back_again),  # 16 bits in float32, in 16 bits: what they were
     ("clone", _unchanged),  # copies are the memory plan's business
     ("expand", _unchanged),
     ("expand", _splat),

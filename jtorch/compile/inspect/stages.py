@@ -16,12 +16,13 @@ from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Eqn, Graph, Var, eqn_text, names_of
 from jtorch.compile.plan.plan import Place, Plan, Use, Where
 from jtorch.compile.target import Binding, Target
+from jtorch.core.dtypes import is_float
 
 Values = dict[Var, Any]
 
 # Relative to the larger of the element and the array's largest finite one: sums in another order, fused
 # multiply-adds and our own exp, log and tanh stay well below; a wrong sign, factor or element does not.
-BUDGET: Mapping[str, float] = {"float16": 1e-2, "float32": 2e-4, "float64": 1e-9}
+BUDGET: Mapping[str, float] = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 2e-4, "float64": 1e-9}
 
 
 def differs(expected: Any, found: Any, budget: Mapping[str, float] = BUDGET) -> str | None:
@@ -33,7 +34,7 @@ def differs(expected: Any, found: Any, budget: Mapping[str, float] = BUDGET) -> 
         return f"{a.dtype}{list(a.shape)} against {b.dtype}{list(b.shape)}"
     if not a.size:
         return None
-    if a.dtype.kind != "f":
+    if not is_float(a.dtype):
         wrong = a != b
     else:
         wrong = _beyond(a.astype(np.float64), b.astype(np.float64), budget.get(a.dtype.name, 0.0))

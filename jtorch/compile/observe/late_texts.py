@@ -366,7 +366,7 @@ def _may_raise(function: Callable, *arguments: Any) -> bool:
 def _sample(value: Any, k: int) -> Any:
     if type(value) is Tensor:
         kind = value._data.dtype.kind
-        number = _FLOATS[k] if kind == "f" else kind != "b" or bool(k)
+        number = _FLOATS[k] if kind in "fV" else kind != "b" or bool(k)
         return "a tensor" if value._data.shape else number
     if issubclass(type(value), Scalar):
         kind = type(value.as_runtime_scalar)

@@ -28,6 +28,7 @@ from jtorch.compile.graph.ir import Atom, Eqn, Literal, Var
 from jtorch.compile.graph.reads import coordinates_of, is_known_anywhere, is_repeated, place_of
 from jtorch.compile.plan.fuse import Fused, Group, Step, Style
 from jtorch.core import index as ix
+from jtorch.core.dtypes import HALVES
 from jtorch.core.errors import FailedCheck, Source
 from jtorch.core.op import Kind, Op
 from jtorch.core.strides import contiguous_strides
@@ -429,7 +430,9 @@ class _Builder:
             return self._gather(eqn.inputs[tree.source], tree.at, eqn, place)
         if isinstance(tree, ix.Fill):
             dtype = eqn.outputs[0].dtype
-            return Constant(dtype, 0, 0, Literal(dtype.type(tree.value).item(), dtype, True))
+            number = dtype.type(tree.value)
+            plain = float(number) if dtype in HALVES else number.item()
+            return Constant(dtype, 0, 0, Literal(plain, dtype, True))
         assert isinstance(tree, ix.Select)
         condition = self._index_value(tree.condition, eqn, place)
         then, otherwise = (self._choice(t, eqn, place) for t in (tree.then, tree.otherwise))

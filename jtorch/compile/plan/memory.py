@@ -162,7 +162,7 @@ class _Planner:
         """Such a variable, stored and made by its step."""
         out = Var(var.type, var.hint)
         eqn = Eqn(BY_NAME["clone"], (var,), {}, (out,))
-        looped = runs_in_loops(eqn)  # but not float16, which NumPy copies
+        looped = runs_in_loops(eqn)
         step = Step(StepKind.LOOP, (eqn,), Group([eqn], var.shape)) if looped else Step(StepKind.HOST, (eqn,))
         self.stored.add(out)
         self.made_by[out] = eqn

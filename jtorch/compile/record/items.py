@@ -22,7 +22,9 @@ import numpy as np
 from jtorch.compile.observe.scalar import NAMES, Digits, Scalar, within
 from jtorch.compile.observe.texts import refused_text
 from jtorch.compile.record.inputs import LeafPlace
+from jtorch.core.dtypes import is_float
 from jtorch.core.errors import CompileError, user_source
+from jtorch.core.number_ranges import largest
 from jtorch.core.op import BY_NAME, Kind, Op
 
 _CAST, _EQ, _LE, _MUL, _DIV, _SUM = (BY_NAME[n] for n in ("cast", "eq", "le", "mul", "div", "sum"))
@@ -189,13 +191,13 @@ def item_of(sym: Any) -> Item:
     tracer.check_open(sym)
     if sym.dtype == np.uint64:
         raise CompileError(f"{user_source()}: item() of uint64 may be more than int64 holds: cast it first.")
-    dtype = _FLOAT if sym.dtype.kind == "f" else _BOOL if sym.dtype == _BOOL else _INT
+    dtype = _FLOAT if is_float(sym.dtype) else _BOOL if sym.dtype == _BOOL else _INT
     flat = tracer.record(BY_NAME["reshape"], sym, shape=())
     bound = _bound(tracer, tracer.read(sym)) if dtype != _FLOAT else 0
     var = tracer.read(flat if dtype == sym.dtype else tracer.record(_CAST, flat, dtype=dtype))
     item = Item(tracer, var, bound)
-    if sym.dtype.kind == "f":
-        item.largest = float(np.finfo(sym.dtype).max)
+    if is_float(sym.dtype):
+        item.largest = largest(sym.dtype)
     return item
 
 
@@ -210,7 +212,7 @@ def _bound(tracer: Any, var: Any) -> int:
         elif eqn.op is not _CAST and eqn.op.kind is not Kind.VIEW:
             break
         var = eqn.inputs[0]
-    if var.dtype.kind == "f":
+    if is_float(var.dtype):
         return 2**63
     return factor if var.dtype == _BOOL else factor * (np.iinfo(var.dtype).max + 1)
 

@@ -369,8 +369,8 @@ class Memory(Evaluator):
 
 
 def check_dtype(dtype: np.dtype) -> None:
-    """Raise for the dtypes that kernels don't know: complex numbers and bfloat16."""
-    if dtype.kind in "cV":
+    """Raise for the dtypes that kernels don't know: complex numbers."""
+    if dtype.kind == "c":
         raise CompileError(
             f"{user_source()}: compiled code has no {dtype} tensors yet: leave this function uncompiled, or "
             "compute in float32."

@@ -23,6 +23,7 @@ from jtorch.compile.run.host import array_at, view_of
 from jtorch.compile.run.replay import failure_of
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
+from jtorch.core.dtypes import HALVES
 from jtorch.core.failure import Failure
 from jtorch.ops import xp
 
@@ -91,7 +92,10 @@ class Unjitted(Runner):
         if isinstance(argument, Number):
             return argument.dtype.type(argument.value)
         address = self._address(self.plan.places[argument.var], arguments)
-        return Elements(array_at(address, argument.var).reshape(-1), argument.offset, repr(argument.var))
+        elements = array_at(address, argument.var).reshape(-1)
+        if elements.dtype in HALVES:  # kernels hold their bits
+            elements = elements.view(np.uint16)
+        return Elements(elements, argument.offset, repr(argument.var))
 
     def _address(self, place: Place, arguments: Sequence[Any]) -> int:
         if place.kind is Where.ARENA:

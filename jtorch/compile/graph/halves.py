@@ -1,0 +1,113 @@
+"""Floats of 16 bits, computed in float32: what kernels, and products, do with them is to convert.
+
+    c = add(a, b)                                # bf16[8]
+becomes
+    d = cast(a, dtype=float32)                   # f32[8]
+    e = cast(b, dtype=float32)                   # f32[8]
+    f = add(d, e)                                # f32[8]
+    c = cast(f, dtype=bfloat16)                  # bf16[8]
+
+Eager mode computes so, too: each op rounds its result, and once. So nothing is left out here, and what is
+fused rounds as often. What no kernel computes stays as it is, and NumPy computes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var
+from jtorch.core import dtypes as dt
+from jtorch.core.dim import is_symbolic
+from jtorch.core.dtypes import HALVES
+from jtorch.core.op import BY_NAME, Kind
+
+_CAST, _CLONE = BY_NAME["cast"], BY_NAME["clone"]
+_FLOAT32, _FLOAT64, _FLOAT16 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16)
+
+
+def has_halves(eqn: Eqn) -> bool:
+    return any(a.dtype in HALVES for a in (*eqn.inputs, *eqn.outputs))
+
+
+def moves_or_converts(eqn: Eqn) -> bool:
+    """Whether all that ``eqn`` does with floats of 16 bits is to move them, or to convert them in a way that
+    kernels know."""
+    if eqn.op is _CAST:
+        source, target = eqn.inputs[0].dtype, eqn.outputs[0].dtype
+        if isinstance(eqn.inputs[0], Literal):
+            return False
+        return {source, target} & {_FLOAT32} != set() or (source, target) == (_FLOAT64, _FLOAT16)
+    return eqn.op is _CLONE or (eqn.op.kind is Kind.VIEW and all(isinstance(a, Var) for a in eqn.inputs))
+
+
+def widened(eqn: Eqn, find: Any) -> tuple[Eqn, ...] | None:
+    """The equations that compute ``eqn`` in float32; None where that is not to be, or not needed."""
+    if not has_halves(eqn) or moves_or_converts(eqn) or not _is_computed(eqn):
+        return None
+    if eqn.op is _CAST:
+        first = Var(Type(_FLOAT32, eqn.outputs[0].shape))
+        return _cast(eqn.inputs[0], first, eqn), _cast(first, eqn.outputs[0], eqn)
+    made: list[Eqn] = []
+    inputs = tuple(_in_float32(a, eqn, made) for a in eqn.inputs)
+    if eqn.op is BY_NAME["full"]:
+        inputs = (_rounded(eqn.inputs[0], eqn.outputs[0].dtype, eqn, made),)
+    statics = {name: _FLOAT32 if value in _NAMED else value for name, value in _typed(eqn)}
+    out = eqn.outputs[0]
+    if out.dtype not in HALVES:
+        return (*made, eqn.replace(inputs=inputs, statics=statics))
+    wide = Var(Type(_FLOAT32, out.shape), out.hint)
+    return (*made, eqn.replace(inputs=inputs, statics=statics, outputs=(wide,)), _cast(wide, out, eqn))
+
+
+_NAMED = frozenset(HALVES)
+
+
+def _typed(eqn: Eqn) -> list[tuple[str, Any]]:
+    """The statics; what is no dtype can be asked for, too."""
+    return [
+        (name, np.dtype(v) if name == "dtype" and v is not None else v) for name, v in eqn.statics.items()
+    ]
+
+
+def _is_computed(eqn: Eqn) -> bool:
+    """Whether a kernel, or a product, computes it in float32 to the same result."""
+    op = eqn.op
+    if any(isinstance(a, Literal) and a.dtype in HALVES and is_symbolic(a.value) for a in eqn.inputs):
+        return False
+    if op.kind is Kind.ELEMENTWISE:
+        return op.text is not None and not op.draws
+    if op.kind is Kind.REDUCTION:  # of products each one is rounded
+        return op.scatter is None and op.combine != "mul"
+    return op.kind is Kind.CONTRACTION
+
+
+def _cast(source: Atom, target: Var, eqn: Eqn) -> Eqn:
+    return Eqn(_CAST, (source,), {"dtype": target.dtype}, (target,), eqn.source)
+
+
+def _in_float32(atom: Atom, eqn: Eqn, made: list[Eqn]) -> Atom:
+    if atom.dtype not in HALVES:
+        return atom
+    if isinstance(atom, Literal):
+        return Literal(float(atom.dtype.type(atom.value)), _FLOAT32, atom.static)
+    wide = Var(Type(_FLOAT32, atom.shape))
+    made.append(_cast(atom, wide, eqn))
+    return wide
+
+
+def _rounded(value: Atom, target: np.dtype, eqn: Eqn, made: list[Eqn]) -> Atom:
+    """A number as what is repeated in 16 bits, in float32."""
+    if isinstance(value, Literal):
+        return Literal(float(target.type(value.value)), _FLOAT32, value.static)
+    if value.dtype == _FLOAT64 and target == _FLOAT16:  # not by way of float32
+        narrow = Var(Type(target, ()))
+        made.append(_cast(value, narrow, eqn))
+        return _in_float32(narrow, eqn, made)
+    return value
+
+
+def bits_of(value: Any, dtype: np.dtype) -> int:
+    """A number as the bits of a float of 16 bits."""
+    return int(np.asarray(value, dt.OF_NUMPY[dtype].numpy).view(np.uint16))
