@@ -105,7 +105,7 @@ NETWORKS = {"lenet": digits, "gpt": letters}
 
 
 def train(network: str, precision: str, mode: str, steps: int) -> dict[str, float]:
-    """Train from one seed; the mean loss of the last tenth, the accuracy on what was not seen, and the time."""
+    """Train from one seed: the mean loss of the last tenth, the accuracy on what was not seen, the time."""
     torch.manual_seed(0)
     batch_of, model, (x_test, y_test) = NETWORKS[network]()
     dtype = PRECISIONS[precision]

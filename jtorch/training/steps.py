@@ -40,7 +40,6 @@ class Options:
             raise ValueError(f"gradient_clip_algorithm is one of {[*_CLIP]}, got {algorithm!r}")
         if self.precision not in _PRECISIONS:
             raise ValueError(f"precision is one of {[*_PRECISIONS]}, got {self.precision!r}")
-        self.autocasting()  # says so where there is none
 
     def autocasting(self) -> autocast:
         return autocast("cpu", _PRECISIONS[self.precision], enabled=self.precision != "32-true")

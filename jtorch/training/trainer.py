@@ -42,8 +42,7 @@ class Trainer:
     part of the batches. Metrics are the means of all, a signal to one of them ends all, and the first one
     writes logs and checkpoints; as many of them must go on from one.
 
-    Raises ValueError for options that make no sense, NotImplementedError for a precision that jtorch can't
-    compute in.
+    Raises ValueError for options that make no sense.
     Source: https://lightning.ai/docs/pytorch/stable/common/trainer.html
 
     >>> import jtorch

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import jtorch
+from jtorch.core.op import TABLE
 from tests.amp.autocast_calls import CALLS
 from tests.each import each
 from tests.ops.support import HAS_TORCH, needs_torch
@@ -107,3 +109,11 @@ def test_values_and_gradients_are_those_of_pytorch(name):
         found.append([out.detach().float().numpy(), *(leaf.grad.numpy() for leaf in leaves)])
     for ours, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2**-6, atol=2**-6 * np.abs(theirs).max())
+
+
+def test_the_page_names_every_public_op_of_a_class():
+    page = (Path(__file__).parents[2] / "docs" / "amp.md").read_text()
+    rows = {row.partition(" | ")[0].strip("| "): row for row in page.splitlines() if row.startswith("| ")}
+    for op in TABLE:
+        if op.autocast is not None and op.public is not None:
+            assert f"`{op.public}`" in rows[op.autocast], op

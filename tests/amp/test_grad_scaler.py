@@ -220,3 +220,37 @@ def test_a_step_that_is_refused_or_recorded_once_more_leaves_no_stage():
         else:
             assert [compiled(jtorch.ones(3)).item() for _ in range(2)] == pytest.approx([3.0, 5.4])
         step(jtorch.ones(3), further=lambda loss, scaler: loss)
+
+
+def scaled_under_autocast(library, mode, dtype):
+    """Scales and losses of steps of which the first ones overflow in float16."""
+    library.manual_seed(0)
+    w = library.linspace(-1, 1, 12).reshape(3, 4).clone().requires_grad_()
+    x = library.linspace(0.5, 2, 8).reshape(2, 4)
+    optimizer = library.optim.SGD([w], lr=0.01)
+    scaler = library.amp.GradScaler("cpu", init_scale=2.0**17, growth_interval=3)
+
+    def step():
+        optimizer.zero_grad()
+        with library.autocast("cpu", dtype=getattr(library, dtype)):
+            loss = (library.nn.functional.linear(x, w) ** 2).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    step = mode(step)
+    return [(step().item(), scaler.get_scale()) for _ in range(8)], w.detach()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_steps_under_autocast_are_those_of_pytorch_in_both_modes(dtype):
+    torch = pytest.importorskip("torch")
+    expected, theirs = scaled_under_autocast(torch, lambda f: f, dtype)
+    scales = [scale for _, scale in expected]
+    assert (scales[0] < 2.0**17) == (dtype == "float16")  # the first step is left out
+    for mode in (lambda f: f, jtorch.compile):
+        found, ours = scaled_under_autocast(jtorch, mode, dtype)
+        assert [scale for _, scale in found] == scales
+        assert [loss for loss, _ in found] == pytest.approx([loss for loss, _ in expected], rel=2**-7)
+        assert ours.flatten().tolist() == pytest.approx(theirs.flatten().tolist(), rel=2**-7, abs=2**-9)

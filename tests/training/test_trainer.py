@@ -136,6 +136,31 @@ def test_a_scaler_leaves_out_steps_that_overflow(compile):
 
 
 @needs_kernels
+@pytest.mark.parametrize("compile", MODES)
+@pytest.mark.parametrize("precision", ["16-mixed", "bf16-mixed"])
+def test_a_precision_is_autocast_and_scaling_by_hand(compile, precision):
+    """The forward pass alone is in 16 bits, and float16 alone has scaled losses."""
+    dtype = {"16-mixed": jtorch.float16, "bf16-mixed": jtorch.bfloat16}[precision]
+    by_hand, task = Task(), Task()
+    optimizer = jtorch.optim.Adam(by_hand.parameters(), lr=0.1)
+    scaler = jtorch.amp.GradScaler("cpu", enabled=precision == "16-mixed")
+    for _ in range(2):
+        for batch in loader():
+            optimizer.zero_grad()
+            with jtorch.autocast("cpu", dtype=dtype):
+                loss = by_hand.training_step(batch)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    fit(task, precision=precision, compile=compile)
+    plain = Task()
+    fit(plain, compile=False)
+    pairs = zip(task.parameters(), by_hand.parameters(), plain.parameters(), strict=True)
+    for ours, expected, other in pairs:
+        jtorch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-4)
+        assert ours.dtype is jtorch.float32 and not jtorch.equal(ours, other)
+
+
 def test_a_compiled_step_is_recorded_once_for_each_part():
     task = Task()
     trainer = fit(task, loader(5), max_epochs=6, accumulate_grad_batches=2, compile=True)
