@@ -13,13 +13,12 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from typing import Any
 
 import numpy as np
 
 from jtorch.core import op as op_module
-from jtorch.core.casting import Casting, casts
+from jtorch.core.casting import OFF, casts
 from jtorch.core.dtypes import bfloat16, dtype, float16
 from jtorch.eager.public import Tensor
 
@@ -59,7 +58,6 @@ class autocast:  # noqa: N801 - PyTorch's name
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else bool(cache_enabled)
         self._enabled = bool(enabled) and self._is_possible()
-        self._before: list[Casting] = []  # what was set, of each block that has not ended
 
     def _is_possible(self) -> bool:
         """Whether it can be on; a warning says why not."""
@@ -81,9 +79,12 @@ class autocast:  # noqa: N801 - PyTorch's name
         return True
 
     def __enter__(self) -> autocast:
+        """What held before is kept in the context, not here: one object serves several blocks and threads."""
         context = op_module.CONTEXT.get()
         before = context.casting
-        changes: dict[str, Any] = {"cache_enabled": self._cache_enabled, "nesting": before.nesting + 1}
+        changes: dict[str, Any] = {
+            "cache_enabled": self._cache_enabled, "nesting": before.nesting + 1, "outer": before,
+        }  # fmt: skip
         if self.device == "cpu":
             changes |= {"enabled": self._enabled, "dtype": self.fast_dtype}
         if before.nesting == 0:
@@ -93,18 +94,11 @@ class autocast:  # noqa: N801 - PyTorch's name
         except BaseException:  # Ctrl-C, right after the change: nobody would call __exit__
             op_module.CONTEXT.set(context)
             raise
-        self._before.append(before)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        before = self._before.pop()
-        op_module.CONTEXT.set(op_module.CONTEXT.get().replace(casting=before))
-
-    def _fresh(self) -> autocast:
-        """One of its own for each call: a decorated function may run in several threads at once."""
-        made = copy(self)
-        made._before = []
-        return made
+        context = op_module.CONTEXT.get()
+        op_module.CONTEXT.set(context.replace(casting=context.casting.outer or OFF))
 
     def __call__(self, func: Callable) -> Callable:
         if not callable(func):
@@ -122,7 +116,7 @@ def autocast_decorator(autocast_instance: autocast, func: Callable) -> Callable:
 
     @functools.wraps(func)
     def decorate_autocast(*args: Any, **kwargs: Any) -> Any:
-        with autocast_instance._fresh():
+        with autocast_instance:
             return func(*args, **kwargs)
 
     return decorate_autocast
@@ -133,6 +127,8 @@ def autocast_decorator(autocast_instance: autocast, func: Callable) -> Callable:
 
 def _change(**changes: Any) -> None:
     context = op_module.CONTEXT.get()
+    if not context.casting.nesting:  # outside of blocks each setting has a cache of its own
+        changes["cache"] = {}
     op_module.CONTEXT.set(context.replace(casting=context.casting.replace(**changes)))
 
 

@@ -23,15 +23,22 @@ _NUMBERS = {d: k for k, d in enumerate(sorted(dt.ALL, key=lambda d: d is not dt.
 class Casting:
     """A setting, never changed but for ``cache``: what was cast already since the outermost block began."""
 
-    __slots__ = ("cache", "cache_enabled", "dtype", "enabled", "nesting", "number")
+    __slots__ = ("cache", "cache_enabled", "dtype", "enabled", "nesting", "number", "outer")
 
     def __init__(
-        self, enabled: bool, dtype: dt.dtype, cache_enabled: bool, nesting: int = 0, cache: Any = None
+        self,
+        enabled: bool,
+        dtype: dt.dtype,
+        cache_enabled: bool,
+        nesting: int = 0,
+        cache: Any = None,
+        outer: Casting | None = None,
     ) -> None:
         self.enabled = enabled
         self.dtype = dtype
         self.cache_enabled = cache_enabled
         self.nesting = nesting  # how many blocks it is in
+        self.outer = outer  # what held around the innermost of them
         self.cache: dict[Any, Any] = {} if cache is None else cache
         # one for all settings that make an op compute the same; 0 where nothing was set
         self.number = (_NUMBERS[dtype] * 2 + (not cache_enabled)) * 2 + enabled

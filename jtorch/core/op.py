@@ -491,7 +491,9 @@ class Context:
         """One that differs in what is given. Each ``backward()`` and ``no_grad()`` asks for one."""
         if casting is None:
             casting = self.casting
-            if evaluator is not None and casting.cache:  # what another one has cast is none of its values
+            if (
+                evaluator is not None and casting is not OFF
+            ):  # what another one has cast is none of its values
                 casting = casting.replace(cache={})
         return Context(
             self.evaluator if evaluator is None else evaluator,

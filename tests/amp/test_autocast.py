@@ -334,6 +334,37 @@ def test_what_was_cast_outside_is_no_part_of_a_recording():
         assert jtorch.equal(product(X), before * 2)
 
 
+def test_what_a_recording_has_cast_is_nothing_outside():
+    w = weight()
+    product = jtorch.compile(lambda x: F.linear(x, w))
+    with lowered():
+        first = product(X)
+        assert jtorch.equal(F.linear(X, w), first) and jtorch.equal(product(X), first)
+    try:
+        jtorch.set_autocast_dtype("cpu", jtorch.float16)
+        jtorch.set_autocast_enabled("cpu", True)
+        other = jtorch.compile(lambda x: F.linear(x, w))
+        assert jtorch.equal(other(X), first) and jtorch.equal(F.linear(X, w), first)
+        F.linear(X, w).sum().backward()
+    finally:
+        jtorch.set_autocast_enabled("cpu", False)
+        jtorch.set_autocast_dtype("cpu", jtorch.bfloat16)
+    assert w.grad.dtype is jtorch.float32 and CONTEXT.get().casting.cache == {}
+
+
+def test_a_block_made_outside_may_be_entered_inside():
+    block = lowered()
+
+    @jtorch.compile(fullgraph=True)
+    def product(x):
+        with block:
+            return x @ x.T
+
+    assert [product(X).dtype for _ in range(3)] == [jtorch.float16] * 3
+    with block:
+        assert (X @ X.T).dtype is jtorch.float16
+
+
 def test_disabled_functions_run_as_the_line_that_calls_them():
     @jtorch.compiler.disable
     def product(x):

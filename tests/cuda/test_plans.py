@@ -7,6 +7,7 @@ import importlib.util
 import numpy as np
 import pytest
 
+import jtorch
 from tests.compile.chain import arguments_of, execute, trace
 from tests.compile.codegen.cuda_chain import on_machine, plan_of
 from tests.compile.codegen.cuda_programs import MAPS, REDUCTIONS
@@ -36,3 +37,16 @@ def test_arguments_in_a_table_or_one_by_one(name):
 def test_blocks_of_any_size(name, threads):
     for splits in (None, 3):
         on_machine(*PROGRAMS[name], on_ptx_machine(splits, threads))
+
+
+@pytest.mark.parametrize("dtype", [jtorch.bfloat16, jtorch.float16], ids=str)
+def test_floats_of_16_bits_are_those_of_eager_mode(dtype):
+    x, y = (jtorch.randn(5, 7).to(dtype) for _ in range(2))
+    for f in (
+        lambda x, y: (x * y + x).relu() - 0.3,
+        lambda x, y: (x * y).sum(1),
+        lambda x, y: jtorch.cat([x, y], 1),
+    ):
+        made = trace(f, (x, y))
+        (found,) = execute(plan_of(made), on_ptx_machine(splits=2), arguments_of(made))
+        np.testing.assert_array_equal(np.asarray(found).view(np.uint16), f(x, y)._data.view(np.uint16))
