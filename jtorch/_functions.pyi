@@ -584,6 +584,7 @@ from jtorch.compat.low_level import fix_ as fix_
 from jtorch.compat.low_level import frac_ as frac_
 from jtorch.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from jtorch.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+from jtorch.amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from jtorch.core.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
 from jtorch.compat.low_level import get_device as get_device
 from jtorch.core.settings import get_float32_matmul_precision as get_float32_matmul_precision

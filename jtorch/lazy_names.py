@@ -24,7 +24,7 @@ _GIVEN = {
     ),
     "jtorch.amp.autocast_mode": (
         "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
-        "get_autocast_cpu_dtype", "get_autocast_dtype", "is_autocast_cache_enabled",
+        "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled",
         "is_autocast_cpu_enabled", "is_autocast_enabled", "set_autocast_cache_enabled",
         "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled",
     ),

@@ -209,6 +209,11 @@ def autocast_decrement_nesting() -> int:
     return op_module.CONTEXT.get().casting.nesting
 
 
+def get_autocast_gpu_dtype() -> dtype:
+    """``get_autocast_dtype("cuda")``"""
+    return get_autocast_dtype("cuda")
+
+
 def is_autocast_cpu_enabled() -> bool:
     """``is_autocast_enabled("cpu")``"""
     return is_autocast_enabled("cpu")

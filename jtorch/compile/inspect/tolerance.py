@@ -16,6 +16,7 @@ import numpy as np
 from jtorch.compile.graph.interpret import evaluate, read
 from jtorch.compile.graph.ir import Eqn, Graph, Literal, Var
 from jtorch.compile.inspect.stages import Values, differs
+from jtorch.core.dtypes import is_float
 from jtorch.core.op import BY_NAME
 from jtorch.ops import xp
 
@@ -51,7 +52,7 @@ class Tolerance:
             return told
         exact = self.exact().get(atom)
         a, b = np.asarray(expected), np.asarray(found)
-        if exact is None or a.dtype.kind != "f" or (a.dtype, a.shape) != (b.dtype, b.shape):
+        if exact is None or not is_float(a.dtype) or (a.dtype, a.shape) != (b.dtype, b.shape):
             return told
         return None if self._is_noise(a, b, exact) else told
 
@@ -70,7 +71,7 @@ class Tolerance:
         while stack:
             eqn = made_by.get(stack.pop())
             for a in (a for a in (eqn.inputs if eqn is not None else ()) if isinstance(a, Var)):
-                if a.dtype.kind == "f" and a.dtype.itemsize < _F64.itemsize:
+                if is_float(a.dtype) and a.dtype.itemsize < _F64.itemsize:
                     return a.dtype.type(number)
                 if not a.shape and a not in seen:
                     seen.add(a)
@@ -107,7 +108,7 @@ def _computed(eqn: Eqn, values: Values) -> Sequence[Any]:
     if BY_NAME.get(eqn.op.name) is not eqn.op:  # a disabled callee, which is given what it is given in a call
         inputs = [np.asarray(_input(a, values, False), a.dtype) for a in eqn.inputs]
         return _outputs(eqn, eqn.op.body(xp, *inputs, **eqn.statics))
-    follows = any(isinstance(a, Var) and a.dtype.kind == "f" for a in eqn.inputs)
+    follows = any(isinstance(a, Var) and is_float(a.dtype) for a in eqn.inputs)
     statics = {k: _F64 if follows and _is_float(v) else v for k, v in eqn.statics.items()}
     inputs = [_input(a, values, follows) for a in eqn.inputs]
     return _outputs(eqn, eqn.op.body(xp, *inputs, **statics))
@@ -119,13 +120,13 @@ def _outputs(eqn: Eqn, out: Any) -> Sequence[Any]:
 
 def _input(atom: Any, values: Values, follows: bool) -> Any:
     if isinstance(atom, Literal):
-        return np.float64(atom.value) if follows and atom.dtype.kind == "f" else read(values, atom)
+        return np.float64(atom.value) if follows and is_float(atom.dtype) else read(values, atom)
     return values[atom]
 
 
 def _is_float(value: Any) -> bool:
-    return isinstance(value, np.dtype) and value.kind == "f"
+    return isinstance(value, np.dtype) and is_float(value)
 
 
 def _double(value: np.ndarray) -> np.ndarray:
-    return value.astype(_F64) if value.dtype.kind == "f" else value
+    return value.astype(_F64) if is_float(value.dtype) else value
