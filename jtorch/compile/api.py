@@ -222,8 +222,8 @@ class CompiledFunction(Asks):
             return self.function(*args, **kwargs)
         start = time.perf_counter()
         args, kwargs = self._positional(args, kwargs)
-        leaves, structure = flatten_call(args, kwargs)
         try:
+            leaves, structure = flatten_call(args, kwargs)
             leaves[:] = lend_all(leaves, self.name)
         except CompileError as error:
             if self._is_whole:

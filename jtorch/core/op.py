@@ -343,6 +343,9 @@ class Evaluator:
     def walk(self, targets: Iterable[Any]) -> None:
         """A backward pass is about to go through these nodes of the tape, and leaves."""
 
+    def limit(self, wanted: Sequence[Any], targets: Iterable[Any]) -> None:
+        """A backward pass that reaches these nodes and leaves is about to give ``wanted`` alone gradients."""
+
     def new(self, array: np.ndarray) -> Any:
         """The value of a tensor made of data that the program just wrote down."""
         return array

@@ -32,6 +32,8 @@ def backward(
         inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
         if not inputs:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+        if not all(t._requires_grad for t in inputs):
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
     run = Run(create_graph, create_graph if retain_graph is None else retain_graph)
     found = run.play(tensors, grad_tensors, inputs)
     if inputs is not None:

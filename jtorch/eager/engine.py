@@ -288,7 +288,8 @@ class Run:
         outer = _RUN.get()
         try:
             _RUN.set(self)
-            for tensor, g in zip(wanted, found, strict=True):
+            once = {id(t): (t, g) for t, g in zip(wanted, found, strict=True)}  # whoever is wanted twice
+            for tensor, g in once.values():
                 if g is not None:
                     self.accumulate(tensor, g)
                     self.after_accumulation(tensor)
@@ -320,6 +321,7 @@ class Run:
 
     def _limit(self, wanted: Sequence[Tensor]) -> None:
         """Keep only the slots on a way from the roots to ``wanted``, and note what to capture where."""
+        self.context.evaluator.limit(wanted, self.slots)
         self.captured = [None] * len(wanted)
         self.captures = {}
         for k, t in enumerate(wanted):

@@ -265,6 +265,10 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
                 )
         op_module.CONTEXT.get().evaluator.set_grad(self, value)
 
+    @grad.deleter
+    def grad(self) -> None:
+        op_module.CONTEXT.get().evaluator.set_grad(self, None)
+
     def backward(
         self,
         gradient: Tensor | None = None,

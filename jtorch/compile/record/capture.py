@@ -39,6 +39,7 @@ from jtorch.compile.record.final_checks import (
     check_arguments,
     check_arrays,
     check_generators,
+    check_gradients_read,
     check_graphs,
     check_mode,
     check_scalars,
@@ -55,7 +56,7 @@ from jtorch.compile.record.results import (
     results_of,
     with_plain_keys,
 )
-from jtorch.compile.record.returned import Container, Result, Same
+from jtorch.compile.record.returned import Container, Output, Part, Result, Same
 from jtorch.compile.record.sizing import APART, STILL, Counted, Masks, Moving, Sizing, Sizings
 from jtorch.compile.record.tape import Tape, check_hooks, differentiate_whole, reached_from, tape_of
 from jtorch.compile.record.trace import Tracer
@@ -124,6 +125,7 @@ class Capture:
     may_branch: bool = False  # whether another way through the function is another recording
     calls_out: bool = False  # whether it runs disabled functions, or talks to other processes
     nodes: list[NodeNote] = field(default_factory=list)  # of the tape that it built
+    tells_apart: bool = False  # whether it counts which tensors are the same one
     by_graph: bool = False  # whether it goes back through graphs of tensors from outside
     journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
     subscription: watch.Subscription = field(default_factory=watch.Subscription)  # to what others tell of
@@ -352,6 +354,8 @@ def _capture(
         raise Filled
     made.error, made.calls_out = error, bool(tracer.callees or tracer.exchanges)
     made.may_branch = bool(tracer.branches.checks or drawn.draws)
+    flags = [*observer.journal.owners("requires_grad"), *observer.journal.owners(watch.DETACHED)]
+    made.tells_apart = tracer.graphs.limited or any(not tracer.began(t) for t in flags)
     made.by_graph, made.nodes = tracer.graphs.left, tracer.graphs.nodes.notes
     made.effects.advances, made.journal = tracer.advances, observer.journal
     made.places, made.fixed, made.exact = tracer.places, known.fixed, known.exact
@@ -373,6 +377,7 @@ def _capture(
     made.plain += tracer.options
     made.plain += untold(observer)
     check_reads(made.plain, name)
+    check_gradients_read(tracer.inputs, made.plain, name)
     callees.finish(tracer, made.plain, error)
     check_scalars(tracer, name)
     drawn.check(made.effects)
@@ -439,14 +444,15 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -
         with way_back(tracer, observer, alive) as later:
             found = differentiate_whole(tracer, outs, results)
     tape = tape_of([outs[k] for k, r in enumerate(results) if r.requires_grad], tracer.name)
-    graph, effects = quietly(close)(tracer, atoms)
+    own = [out for out, result in zip(outs, results, strict=True) if isinstance(result, (Output, Part))]
+    graph, effects = quietly(close)(tracer, atoms, own)
     _, cotangents, gradients, _ = found or ((), (), (), ())
     late: list[Var] = []
     if unread := unread_checks(graph.replace(outputs=(*graph.outputs, *filter(None, gradients)))):
         reached = reached_from(graph, unread, cotangents)
         late = [check for check, by in zip(unread, reached, strict=True) if by]
         atoms += [check for check, by in zip(unread, reached, strict=True) if not by]
-        graph, effects = quietly(close)(tracer, atoms)
+        graph, effects = quietly(close)(tracer, atoms, own)
     made = Capture(tracer.name, graph, tracer.inputs, effects, results, structure, [], len(atoms))
     check_arrays(observer, tracer.name, [e.array for e in effects.writes])
     made.questions, made.written, made.constants = observer.questions, written.places, written.constants

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +12,7 @@ from jtorch.compile.record import loops
 from jtorch.compile.record.inputs import ArrayInput, GradInput, of
 from jtorch.compile.record.returned import ViewOf
 from jtorch.compile.record.shared_memory import disjoint, owners
+from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.tensor_indices import check_tape
 from jtorch.core.errors import CompileError, user_source
 
@@ -41,8 +42,9 @@ class Effects:
     seeds: list[tuple[Any, tuple[int, int]]] = field(default_factory=list)  # (generator, where it is put)
 
 
-def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
-    """Close the trace: the graph of ``results`` and of every effect, in that order."""
+def close(tracer: Tracer, results: Sequence[Atom], shown: Iterable[Any] = ()) -> tuple[Graph, Effects]:
+    """Close the trace: the graph of ``results`` and of every effect, in that order. ``shown`` are the
+    tensors that the call gives, each over memory that is made for it."""
     check_tape(tracer.written_picks)
     tracer.put_off.check()
     tracer.open = False
@@ -57,6 +59,7 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
     outputs += [entry.sym.storage.current for entry in effects.grad_writes]
     outside = [(t, before, now) for t, before, now in tracer.grads.values() if not tracer.made(t)]
     owned = Counter(id(getattr(now._data, "storage", None)) for _, _, now in outside if now is not None)
+    held = {id(t._data.storage): t for t in shown if isinstance(getattr(t, "_data", None), Sym)}
     for tensor, at_entry, now in outside:
         if now is at_entry:
             continue
@@ -72,7 +75,7 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
                     "leaves a .grad that has a graph of its own (backward(create_graph=True))",
                     "Take it by autograd.grad(create_graph=True), or set it to None before the end.",
                 )
-            _check_own(tracer, now, owned)
+            _check_own(tracer, now, owned, held)
         atom = None if now is None else tracer.read(tracer.lift(now._data))
         effects.grads.append((tensor, atom))
         if atom is not None:
@@ -84,10 +87,17 @@ def close(tracer: Tracer, results: Sequence[Atom]) -> tuple[Graph, Effects]:
     return graph, effects
 
 
-def _check_own(tracer: Tracer, grad: Any, owned: Mapping[int, int]) -> None:
-    """Raise where memory that the function made is the gradient of two tensors; ``owned`` counts gradients by
-    the ids of their storages."""
-    if owned[id(tracer.lift(grad._data).storage)] > 1:
+def _check_own(tracer: Tracer, grad: Any, owned: Mapping[int, int], held: Mapping[int, Any]) -> None:
+    """Raise where memory that the function made is the gradient of two tensors, or of one and also that of
+    another tensor that it gives; ``owned`` counts gradients by the ids of their storages, ``held`` are those
+    tensors."""
+    storage = id(tracer.lift(grad._data).storage)
+    if storage in held and held[storage] is not grad:
+        raise CompileError(
+            f"'{tracer.name}' makes a view of a tensor of shape {tuple(grad.shape)} a gradient, and gives "
+            "the tensor, too: a replay would make two. Give the gradient a .clone() of its own."
+        )
+    if owned[storage] > 1:
         raise CompileError(
             f"'{tracer.name}' makes one tensor of shape {tuple(grad.shape)} the gradient of two, of which "
             "a replay would make two tensors. Give each a .clone() of its own."

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile.observe.fact_guards import ArrayRead
+from jtorch.compile.observe.guards import Read
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.record.closing import Effects
-from jtorch.compile.record.inputs import ScalarInput, of
+from jtorch.compile.record.inputs import GradInput, Input, ScalarInput, of
 from jtorch.compile.record.results import is_read
 from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.trace import Tracer
@@ -19,6 +21,7 @@ from jtorch.core import watch
 from jtorch.core.device_array import ARRAYS
 from jtorch.core.errors import CompileError
 from jtorch.core.op import Context
+from jtorch.eager.evaluate import EAGER
 from jtorch.eager.rebase import LEAF, LEAF_WRITTEN, UNKNOWN_VIEW, VIEW_OF_LEAF
 from jtorch.eager.saved_hooks import leave_all
 from jtorch.eager.tensor import Tensor
@@ -114,6 +117,19 @@ def check_arguments(effects: Effects, traced: dict[int, Tensor], leaves: list[An
             raise CompileError(
                 f"'{name}' changes the data or the hooks of argument {k}, which a recording would not. Do it "
                 "before the call, or work on x.detach()."
+            )
+
+
+def check_gradients_read(inputs: Iterable[Input], reads: Iterable[Read], name: str) -> None:
+    """Raise where a gradient from outside is a tensor that the function reads by another name, too: a
+    recording has two tensors of it."""
+    known = {id(read.value) for read in reads if isinstance(read.value, Tensor)}
+    for entry in of(GradInput, inputs):
+        grad = EAGER.get_grad(entry.tensor) if entry.present else None
+        if grad is not None and id(grad) in known:
+            raise CompileError(
+                f"'{name}' reads the gradient of a tensor of shape {entry.var.shape} by another name, too, "
+                "of which a recording would have two tensors. Read it as the tensor's .grad, or .clone() it."
             )
 
 

@@ -8,7 +8,7 @@ An argument's graph is out of reach, as its stand-in has none. Views of leaves s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,6 +27,7 @@ class Graphs:
         self.made: WeakKeyDictionary[Node, Source] = WeakKeyDictionary()  # with the user's line
         self.nodes = Nodes(tracer)  # what is told of them
         self.left = False  # whether a pass goes through a graph from outside
+        self.limited = False  # whether a pass gives some tensors alone their gradients
 
     def note(self, node: Node) -> None:
         """A node was just made, by the recording or in another thread."""
@@ -51,6 +52,27 @@ class Graphs:
                     "nor see freed. Build the whole graph inside, pass that tensor as an argument and call "
                     "backward() outside, or use its .detach()."
                 )
+
+    def limit(self, wanted: Sequence[Any], targets: Iterable[Any]) -> None:
+        """Raise CompileError where a pass for the gradients of ``wanted`` alone reaches an argument with
+        a graph from outside, which may lead to them, too: what stands for it here is a leaf."""
+        self.limited = True
+        targets = list(targets)
+        self.walk(targets)
+        for target in targets:
+            alone = len(wanted) == 1 and (wanted[0]._node or wanted[0]) is target
+            if not alone and not isinstance(target, Node) and self.has_graph_outside(target):
+                raise CompileError(
+                    f"{user_source()}: '{self.tracer.name}' asks for the gradients of some tensors, and the "
+                    "graph below them reaches an argument that was computed outside, whose graph may lead to "
+                    "them, too. Pass that argument as .detach(), or call this outside."
+                )
+
+    def has_graph_outside(self, tensor: Any) -> bool:
+        """Whether ``tensor`` stands for an argument that has a graph."""
+        given = self.tracer.tensors_given.get(self.tracer.places.get(id(tensor)))
+        argument = None if given is None else given()
+        return argument is not None and argument._node is not None
 
 
 def check_uses_gradient(tracer: Any, node: Node, given: Any, found: Any, eqns: list[Eqn]) -> None:

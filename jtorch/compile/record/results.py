@@ -311,9 +311,10 @@ def _addresses(shape: tuple[int, ...], chain: tuple) -> np.ndarray:
 
 
 def _more_than_views(tracer: Tracer, out: Tensor) -> CompileError:
+    made = None if out._node is None else tracer.graphs.made.get(out._node)
     return CompileError(
-        f"{tracer.graphs.made.get(out._node) or user_source()}: '{tracer.name}' returns memory of a "
-        "tensor from outside with a graph that is more than views of it: return its .clone()"
+        f"{made or user_source()}: '{tracer.name}' returns memory of a tensor from outside with a graph that "
+        "is more than views of it: return its .clone()"
     )
 
 

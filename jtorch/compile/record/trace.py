@@ -133,6 +133,10 @@ class Tracer(Memory):
     def walk(self, targets: Iterable[Any]) -> None:
         self.graphs.walk(targets)
 
+    def limit(self, wanted: Sequence[Any], targets: Iterable[Any]) -> None:
+        if self.flowing is None:  # else it is what a backward() outside will do
+            self.graphs.limit(wanted, targets)
+
     def backward(self, node: Any, xp: Any, g: Any) -> Any:
         """A node's gradient with everything it saved as traced values: arithmetic among saved arrays must be
         recorded, too."""
@@ -401,8 +405,10 @@ class Tracer(Memory):
 
     def takes_grad(self, leaf: Any) -> bool:
         """What stands for an argument with a graph is a leaf here, and may be off that graph by now."""
+        if leaf._requires_grad:
+            return True
         detached = () if self.observer is None else self.observer.journal.owners(watch.DETACHED)
-        return bool(leaf._requires_grad) or any(leaf is tensor for tensor in detached)
+        return any(leaf is tensor for tensor in detached) and self.graphs.has_graph_outside(leaf)
 
     def get_grad(self, tensor: Any) -> Any:
         self.check_stranger(tensor)
@@ -419,6 +425,9 @@ class Tracer(Memory):
         from jtorch.eager.tensor import wrap
 
         grad = EAGER.get_grad(tensor)
+        others = [] if grad is None else [EAGER.get_grad(e.tensor) for e in of(GradInput, self.inputs)]
+        if grad is not None and (id(grad) in self.argument_tensors or any(grad is g for g in others)):
+            self.refuse("works on a .grad that it also has by another name", "Give it a .clone() of its own.")
         entry = GradInput(Var(tensor_type(tensor)), tensor, grad is not None, self.places.get(id(tensor)))
         self.inputs.append(entry)
         if grad is None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from jtorch.compile.observe.values import alike
+from jtorch.core.errors import CompileError
 
 _LEAF = "*"
 _Whole = Callable[[Any], bool] | None
@@ -49,7 +50,7 @@ def flatten(tree: Any, whole: _Whole = None) -> tuple[list[Any], Any]:
     """(leaves in order, structure). Lists, tuples, named tuples, dicts and dataclasses are opened, except
     for those that are to stay ``whole``; one that stands at two places is opened once."""
     leaves: list[Any] = []
-    return leaves, _flatten(tree, leaves, whole, {})
+    return leaves, _whole_of(tree, leaves, whole, {})
 
 
 class Leaves(list):
@@ -64,8 +65,18 @@ def flatten_call(args: tuple, kwargs: dict[str, Any]) -> tuple[Leaves, Any]:
     """(leaves and containers, structure) of the arguments of a call."""
     leaves: list[Any] = []
     opened: _Opened = {}
-    structure = _flatten((args, kwargs), leaves, None, opened)
+    structure = _whole_of((args, kwargs), leaves, None, opened)
     return Leaves(leaves, [tree for _, tree in opened.values()]), structure
+
+
+def _whole_of(tree: Any, leaves: list[Any], whole: _Whole, opened: _Opened) -> Any:
+    try:
+        return _flatten(tree, leaves, whole, opened)
+    except RecursionError:
+        raise CompileError(
+            "a container that holds itself, or hundreds in each other, is among the arguments or results, "
+            "and a recording opens all of them: pass or return what is in it, or an object that has it."
+        ) from None
 
 
 def _flatten(tree: Any, leaves: list[Any], whole: _Whole, opened: _Opened) -> Any:

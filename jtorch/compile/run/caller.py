@@ -232,6 +232,7 @@ class _Caller(Guarded, Visitor[str]):
     def _gradients_apart(self) -> None:
         """Gradients that are changed in place share no memory with what else goes in."""
         inputs = self.plan.capture.inputs
+        self._gradients_have_one_name()
         written = {id(entry) for entry, _ in self.plan.grad_writes}
         if not written:
             return
@@ -243,6 +244,21 @@ class _Caller(Guarded, Visitor[str]):
         outside = self.name("A", owners(e.array for e in captured(inputs)))
         test = f"disjoint(({names}), {outside}, ({''.join(f'{o}, ' for o in others)}))"
         self.miss_unless(About.MEMORY, test, state=True)
+
+    def _gradients_have_one_name(self) -> None:
+        """None of them is another, an argument, or a tensor that the function reads otherwise."""
+        if not self.gradients:
+            return
+        places = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
+        ids = [f"id({name})" for name in self.gradients.values()]
+        one_each = {id(self.leaves[k]): f"id(a{k})" for k in places}.values()
+        if len(ids) + len(one_each) > 1:
+            together = ", ".join([*ids, *one_each])
+            self.miss_unless(About.GRADIENT, f"len({{{together}}}) == {len(ids) + len(one_each)}", state=True)
+        read = [r.value for r in self.plan.capture.plain if isinstance(r.value, Tensor)]
+        if read:
+            known = self.name("known", frozenset(map(id, read)))
+            self.miss_unless(About.GRADIENT, f"{known}.isdisjoint(({', '.join(ids)}, ))", state=True)
 
     def _draws(self) -> tuple[list[str], list[str]]:
         """(lines that hand the generators' positions over and move them on, lines that take that back)."""

@@ -86,6 +86,8 @@ class Guarded:
             if isinstance(leaf, Tensor) and (same := first.setdefault(id(leaf._data), k)) != k:
                 one = "is" if leaf is self.leaves[same] else "is not"
                 self.miss_unless(About.MEMORY, f"d{k} is d{same} and a{k} {one} a{same}")
+        if self.plan.capture.tells_apart:
+            self._apart_guard(sorted(set(first.values())))
         if self.sizing is not None:
             self._find_instance()
         guarded = [read for read in self.plan.capture.plain if read.guarded]
@@ -101,6 +103,18 @@ class Guarded:
         self._overlap_guard([k for k in of_tensors if type(self.leaves[k]) is not LentNumber])
         self._grad_guards()
         self._container_guard()
+
+    def _apart_guard(self, places: list[int]) -> None:
+        """These arguments, which were tensors of their own, are so again, and none that is reached otherwise:
+        the memory of one tensor is one array."""
+        places = [k for k in places if k not in self.plan.capture.fixed]
+        ids = "".join(f"id(d{k}), " for k in places)
+        if len(places) > 1:
+            self.miss_unless(About.MEMORY, f"len({{{ids[:-2]}}}) == {len(places)}")
+        arrays = [e.array for e in captured(self.plan.capture.inputs)]
+        if places and arrays:
+            known = self.name("known", frozenset(map(id, arrays)))
+            self.miss_unless(About.MEMORY, f"{known}.isdisjoint(({ids}))")
 
     def _is_exact_number(self, k: int) -> bool:
         """Whether it is one of NumPy's, of which the program asked more than to compute with it."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from jtorch.core import dtypes as dt
 from jtorch.core import op as op_module
+from jtorch.core import sizes
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, _concrete, reads_elements, wrap
 from jtorch.eager.views import apart
@@ -53,6 +54,8 @@ def repeat_interleave(
     if dim is None:
         input, dim = input.reshape(-1), 0
     axis = ax.one(dim, input.ndim)
+    if not isinstance(repeats, Tensor) and hasattr(repeats, "as_runtime_scalar"):
+        repeats = sizes.integer(ax.integer("repeat_interleave", "repeats", repeats))
     if not isinstance(repeats, Tensor) and not isinstance(repeats, int):
         raise TypeError("repeat_interleave(): argument 'repeats' must be int or Tensor")
     if isinstance(repeats, Tensor) and repeats.numel() == 1 and not reads_elements():
