@@ -136,6 +136,10 @@ class Op:
         self.woven: Callable | None = facts.pop("woven", None)
         # view: the static that names the axis along which its inputs lie one after the other
         self.joins: str | None = facts.pop("joins", None)
+        # the statics that count axes of its inputs from the first: with one more in front each is one further
+        counts = {"axis", "keepdims"} <= self.statics.keys()
+        self.axes: tuple[str, ...] = facts.pop("axes", ("axis",) if counts else ())
+        self.leads: bool = facts.pop("leads", False)  # about the last axes: any others may stand in front
         self.relabels: bool = facts.pop("relabels", False)  # view: same elements in the same order
         # view: all elements of its input, each once, whatever the sizes
         self.keeps_all: bool = facts.pop("keeps_all", self.relabels)
@@ -352,6 +356,10 @@ class Evaluator:
 
     def lift(self, value: Any) -> Any:
         """What a tensor stores as something to compute with by more than ops: user code handed it in."""
+        return value
+
+    def like(self, value: Any, of: Any) -> Any:
+        """``value`` as one of each example, in memory of its own, where ``of`` is one of a batch."""
         return value
 
     def write(self, tensor: Any, value: Any) -> None:

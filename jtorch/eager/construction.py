@@ -97,7 +97,7 @@ def new_tensor(
 
 def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Tensor:
     """``full(size, fill_value)`` of this tensor's dtype unless told otherwise."""
-    return creation.full(size, fill_value, dtype=dtype or self.dtype, **_here(self, options))
+    return creation.like(self, creation.full(size, fill_value, dtype=dtype or self.dtype, **_here(self, options)))
 
 
 def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: Any = None, **options: Any) -> Tensor:
@@ -111,7 +111,7 @@ def _here(tensor: Tensor, options: dict[str, Any]) -> dict[str, Any]:
 
 def _new_of(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def method(self: Tensor, *size: Any, dtype: Any = None, **options: Any) -> Tensor:
-        return make(*size, dtype=dtype or self.dtype, **_here(self, options))
+        return creation.like(self, make(*size, dtype=dtype or self.dtype, **_here(self, options)))
 
     method.__name__ = method.__qualname__ = f"new_{make.__name__}"
     method.__doc__ = f"``{make.__name__}(*size)`` of this tensor's dtype unless told otherwise."

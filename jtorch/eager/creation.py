@@ -76,6 +76,15 @@ def _full(shape: tuple[int, ...], value: Any, dtype: Any, beside: Tensor | None 
     return wrap(xp.full(value, shape=shape, dtype=dt.to_numpy(dtype or get_default_dtype())))
 
 
+def like(input: Tensor, made: Tensor) -> Tensor:
+    """``made``, of each example of a batch where ``input`` is one."""
+    data = input._data
+    if data.__class__ is np.ndarray:
+        return made
+    value = op_module.CONTEXT.get().evaluator.like(made._data, data)
+    return made if value is made._data else wrap(value).requires_grad_(made._requires_grad)
+
+
 @factory
 def zeros(*size: Any, dtype: Any = None, **named: Any) -> Tensor:
     return _full(sizes(size, size_named(named, "zeros"), "zeros"), 0, dtype)
@@ -111,26 +120,26 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
 @factory
 def zeros_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
     formats.check(memory_format, "zeros_like()")
-    return _full(tuple(input.shape), 0, dtype or input.dtype, input)
+    return like(input, _full(tuple(input.shape), 0, dtype or input.dtype, input))
 
 
 @factory
 def ones_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
     formats.check(memory_format, "ones_like()")
-    return _full(tuple(input.shape), 1, dtype or input.dtype, input)
+    return like(input, _full(tuple(input.shape), 1, dtype or input.dtype, input))
 
 
 @factory
 def empty_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
     """Like ``zeros_like``: memory of unknown content would make two modes differ."""
     formats.check(memory_format, "empty_like()")
-    return _full(tuple(input.shape), 0, dtype or input.dtype, input)
+    return like(input, _full(tuple(input.shape), 0, dtype or input.dtype, input))
 
 
 @factory
 def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
     formats.check(memory_format, "full_like()")
-    return full(tuple(input.shape), fill_value, dtype=dtype or input.dtype, device=input.device)
+    return like(input, full(tuple(input.shape), fill_value, dtype=dtype or input.dtype, device=input.device))
 
 
 @factory

@@ -316,11 +316,11 @@ def _call(function: type, ctx: FunctionCtx, forward: Callable, args: tuple, spli
     with no_grad():
         result = forward(*args)
     many = isinstance(result, (tuple, list))
-    outputs = list(result) if many else [result]
+    outputs = [_of_each(t, ctx, args) for t in (result if many else (result,))]
     if any(not _is_among(t, outputs) for t in ctx._dirty):
         raise RuntimeError(_NOT_RETURNED)
     recorded = context.grad and any(needs)
-    node = _node_of(function, ctx, edges, outputs if many else result) if recorded else None
+    node = _node_of(function, ctx, edges, outputs if many else outputs[0]) if recorded else None
     made = [_output(ctx, node, k, t, args, len(outputs)) for k, t in enumerate(outputs)]
     _mark_several(made, node)
     if split and any(t is not None and _is_alias(t, args, outputs, ctx) for t in ctx._to_save):
@@ -341,6 +341,16 @@ def _node_of(function: type, ctx: FunctionCtx, edges: tuple, result: Any) -> Fun
     if WATCHERS:
         look_at(node)
     return node
+
+
+def _of_each(output: Any, ctx: FunctionCtx, args: tuple) -> Any:
+    """``output``, one of each example of a batch where an argument is."""
+    if isinstance(output, Tensor) and not _is_among(output, ctx._dirty):
+        for a in args:
+            if isinstance(a, Tensor) and a._data.__class__ is not np.ndarray:
+                value = op_module.CONTEXT.get().evaluator.like(output._data, a._data)
+                output = output if value is output._data else wrap(value)
+    return output
 
 
 def _metadata(output: Any) -> tuple[Any, Any]:

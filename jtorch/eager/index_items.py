@@ -100,7 +100,9 @@ def is_array(part: Any) -> bool:
     """Whether an entry is gathered: a 0-d tensor is an int, except where its element is not known."""
     if not isinstance(part, Tensor):
         return False
-    return part.ndim > 0 or not op_module.CONTEXT.get().evaluator.reads_elements
+    if part.ndim or part._data.__class__ is not np.ndarray:
+        return True
+    return not op_module.CONTEXT.get().evaluator.reads_elements
 
 
 def _width(part: Any) -> int:

@@ -1,7 +1,7 @@
-"""``vmap``: a function of single examples as a function of batches, by a loop.
+"""``vmap``: a function of single examples as a function of batches, which are computed at once.
 
-PyTorch computes the batch at once; here the function is called once per example and the results are stacked.
-The numbers are the same, not the speed: for a hot path write the batched form.
+The function runs once. Inside it a tensor that is mapped over looks like one example, and each op computes
+all of them: see ``eager/batching``.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.func.vmap.html
 """
 
@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from jtorch.core import op
-from jtorch.eager.public import Tensor, flatten, functions, noted_draws, repeated_draws
-
-_RANDOM = (
-    "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
-    "'different' "
-    "randomness flags on vmap or perform the randomness operation out of vmap"
+from jtorch.eager.public import (
+    Crossing,
+    MappedAxis,
+    Tensor,
+    flatten,
+    functions,
+    integer,
+    noted_draws,
+    repeated_draws,
 )
+from jtorch.func.dims import in_dims_of, name_of, out_dims_of
 
 
 def vmap(
@@ -32,126 +35,96 @@ def vmap(
 ) -> Callable:
     """A function that maps ``func`` over dim ``in_dims`` of its arguments and stacks along ``out_dims``.
 
-    ``in_dims`` is an int, None for an argument that all calls share, or a tuple with one entry per argument.
-    ``randomness`` says what random ops do: "error", "different" or "same" numbers in each call.
+    ``in_dims`` is an int, None for an argument that all examples share, or a nested tuple of the structure of
+    the arguments; keywords are shared. ``randomness`` says what random ops do: "error", "different" or "same"
+    numbers for each example. With ``chunk_size`` so many examples are computed at once.
+
+    >>> import jtorch
+    >>> dot = jtorch.func.vmap(jtorch.dot, in_dims=(0, None))
+    >>> dot(jtorch.tensor([[1.0, 2.0], [3.0, 4.0]]), jtorch.tensor([1.0, 10.0]))
+    tensor([21., 43.])
+
+    Raises RuntimeError where the function asks for an element of an example (``item()``, ``if tensor:``), or
+    how many elements of it satisfy something, or writes what differs among examples to a tensor that they
+    share.
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(
             f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
         )
-
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, rebuild = flatten(args)
-        dims = _dims(in_dims, args)
-        count = _batch_size(leaves, dims)
-        op.CONTEXT.get().evaluator.unrolls(
-            "the function of vmap", count, "Write it for the whole batch at once (`x @ m.T` for `m @ row`)."
-        )
-        notes: list = []
-        results = []
-        for k in range(count):
-            picked = [t if d is None else t.select(d, k) for t, d in zip(leaves, dims, strict=True)]
-            with _draws(randomness, notes, k):
-                results.append(func(*rebuild(picked), **kwargs))
-            if notes and randomness == "error":
-                raise RuntimeError(_RANDOM)
-        return _stacked(results, out_dims)
+        dims = in_dims_of(func, in_dims, args, leaves)
+        size = _batch_size(leaves, dims)
+
+        def call(part: list[Any], count: Any) -> Any:
+            axis = MappedAxis(count, randomness, name_of(func))
+            return _mapped(func, axis, part, dims, rebuild, kwargs, out_dims)
+
+        if chunk_size is None or size <= chunk_size:
+            return call(leaves, size)
+        return _by_chunks(call, leaves, dims, size, chunk_size, randomness, out_dims)
 
     return wrapped
 
 
-def _draws(randomness: str, notes: list, k: int) -> Any:
-    if randomness == "different":
+def _mapped(
+    func: Callable, axis: MappedAxis, leaves: list[Any], dims: list[int | None], rebuild: Callable,
+    kwargs: dict[str, Any], out_dims: Any,
+) -> Any:  # fmt: skip
+    """``func`` of all examples of ``leaves`` at once."""
+    crossing = Crossing(axis)
+    given = [t if d is None else crossing.enter(t, d) for t, d in zip(leaves, dims, strict=True)]
+    with crossing.inside():
+        result = func(*rebuild(given), **kwargs)
+    outputs, rebuild_output = flatten(result)
+    wanted = out_dims_of(func, out_dims, result, outputs, crossing.is_batched)
+    places = [k for k, t in enumerate(outputs) if isinstance(t, Tensor)]
+    left = crossing.leave([outputs[k] for k in places], [wanted[k] for k in places])
+    for k, tensor in zip(places, left, strict=True):
+        outputs[k] = tensor
+    return rebuild_output(outputs)
+
+
+def _by_chunks(
+    call: Callable, leaves: list[Any], dims: list[int | None], size: int, chunk: int, randomness: str,
+    out_dims: Any,
+) -> Any:  # fmt: skip
+    """``call`` of ``chunk`` examples after the other; what it gives is joined along ``out_dims``."""
+    notes: list = []
+    found = []
+    for start in range(0, size, chunk):
+        count = min(chunk, size - start)
+        part = [t if d is None else t.narrow(d, start, count) for t, d in zip(leaves, dims, strict=True)]
+        with _draws(randomness, notes, start):
+            found.append(call(part, count))
+    columns = [flatten(f)[0] for f in found]
+    _, rebuild = flatten(found[0])
+    ways = out_dims_of(None, out_dims, found[0], columns[0], lambda t: True)
+    return rebuild([
+        parts[0] if d is None else functions.cat(list(parts), dim=d)
+        for parts, d in zip(zip(*columns, strict=True), ways, strict=True)
+    ])  # fmt: skip
+
+
+def _draws(randomness: str, notes: list, start: int) -> AbstractContextManager:
+    """Where all examples get the same numbers, later chunks draw those of the first."""
+    if randomness != "same":
         return nullcontext()
-    return noted_draws(notes) if k == 0 or randomness == "error" else repeated_draws(notes)
+    return repeated_draws(notes) if start else noted_draws(notes)
 
 
-def _dims(in_dims: Any, args: tuple) -> list[int | None]:
-    """The dim of each leaf of ``args``."""
-    what = f"vmap(f, in_dims={in_dims}, ...)(<inputs>)"
-    if isinstance(in_dims, int):
-        in_dims = (in_dims,) * len(args)
-    if not isinstance(in_dims, (tuple, list)):
-        raise ValueError(
-            f"{what}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
-            f"inputs, got: {type(in_dims)}."
-        )
-    if len(in_dims) != len(args):
-        raise ValueError(
-            f"{what}: in_dims is not compatible with the structure of inputs: {len(args)} arguments"
-        )
-    found: list[int | None] = []
-    for dim, arg in zip(in_dims, args, strict=True):
-        leaves, _ = flatten(arg)
-        several = flatten(dim)[0] if isinstance(dim, (tuple, list, dict)) else [dim] * len(leaves)
-        found += [_dim(what, d, t) for d, t in zip(several, leaves, strict=True)]
-    return found
-
-
-def _dim(what: str, dim: Any, leaf: Any) -> int | None:
-    """The dim to map over, as PyTorch checks it; None for what is no tensor."""
-    if dim is not None and not isinstance(dim, int):
-        raise ValueError(
-            f"{what}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
-        )
-    if dim is None or not isinstance(leaf, Tensor):
-        return None
-    if not -leaf.ndim <= dim < leaf.ndim:
-        raise ValueError(
-            f"{what}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
-            f"{leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}."
-        )
-    return dim
-
-
-def _batch_size(leaves: list[Any], dims: list[int | None]) -> int:
+def _batch_size(leaves: list[Any], dims: list[int | None]) -> Any:
     sizes = [t.shape[d] for t, d in zip(leaves, dims, strict=True) if d is not None]
     if not sizes:
-        raise ValueError("vmap: at least one input must have a dim to map over (in_dims that is not None)")
-    if len(set(sizes)) > 1:
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
+    if any(size != sizes[0] for size in sizes[1:]):
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} "
-            "for "
-            "the mapped dimension"
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{[integer('vmap', 'size', s) for s in sizes]} for the mapped dimension"
         )
-    if not sizes[0]:
-        raise NotImplementedError("vmap over a dim of size 0: the shape of the results is not known")
     return sizes[0]
-
-
-def _check_tensors(leaves: tuple) -> None:
-    """Raise PyTorch's error where these, of all examples, are no tensors: numbers that differ were read."""
-    if all(isinstance(leaf, Tensor) for leaf in leaves):
-        return
-    if isinstance(leaves[0], (bool, int, float)) and any(leaf != leaves[0] for leaf in leaves):
-        raise RuntimeError(
-            "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling "
-            ".item() on a Tensor, please try to rewrite what you're doing with other operations: return it."
-        )
-    raise ValueError(
-        f"vmap: the function must only return Tensors, got type {type(leaves[0])}. Did you mean to set "
-        "out_dims= to None for output?"
-    )
-
-
-def _stacked(results: list[Any], out_dims: Any) -> Any:
-    columns = [flatten(r)[0] for r in results]
-    _, rebuild = flatten(results[0])
-    for leaves in zip(*columns, strict=True):
-        _check_tensors(leaves)
-    dims = flatten(out_dims)[0]
-    dims = dims * len(columns[0]) if len(dims) == 1 else dims
-    if len(dims) != len(columns[0]):
-        raise ValueError(
-            f"vmap(f, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
-            f"`outputs`: {len(columns[0])} tensors"
-        )
-    parts = [
-        c[0] if d is None else functions.stack(list(c), dim=d)
-        for c, d in zip(zip(*columns, strict=True), dims, strict=True)
-    ]
-    return rebuild(parts)

@@ -38,6 +38,7 @@ def _(xp, g):
     put=lambda xp, base, value: xp.make_complex(value, xp.imag_part(base)),
     grad_name="SelectBackward0",
     public=None,
+    leads=True,
 )
 def real_part(xp, x):
     return xp.real_part(x)
@@ -55,6 +56,7 @@ def _(xp, g, x_dtype):
     put=lambda xp, base, value: xp.make_complex(xp.real_part(base), value),
     grad_name="SelectBackward0",
     public=None,
+    leads=True,
 )
 def imag_part(xp, x):
     return xp.imag_part(x)
@@ -71,6 +73,7 @@ def _(xp, g):
     holomorphic=False,
     grad_name="ComplexBackward0",
     public=None,
+    leads=True,
 )
 def make_complex(xp, real, imag):
     """real + i imag, of arrays of one shape."""
@@ -82,7 +85,7 @@ def _(xp, g):
     return xp.real_part(g), xp.imag_part(g)
 
 
-@opaque(shape=lambda x: x, dtype=_real_dtype, grad_name="AngleBackward0", public=None)
+@opaque(shape=lambda x: x, dtype=_real_dtype, grad_name="AngleBackward0", public=None, leads=True)
 def phase(xp, x):
     """The angle of complex numbers in the plane."""
     return xp.phase(x)

@@ -42,7 +42,7 @@ def _softmax_face(input, dim=None, dtype=None):
     return (input,), {"axis": (axis,) if input.ndim else ()}
 
 
-@composite(dtype="floating", fuses_small=True)
+@composite(dtype="floating", fuses_small=True, axes=("axis",))
 def softmax(xp, x, *, axis):
     return _softmax(xp, x, axis)
 
@@ -52,7 +52,7 @@ def _(xp, g, out, axis):
     return softmax_gradient(xp, g, out, axis)
 
 
-@composite(dtype="floating", fuses_small=True)
+@composite(dtype="floating", fuses_small=True, axes=("axis",))
 def log_softmax(xp, x, *, axis):
     if _nothing_along(x, axis):
         return xp.clone(x)

@@ -24,7 +24,7 @@ def reversed_cumsum(xp, g, axis):
     return xp.flip(xp.cumsum(xp.flip(g, axes=(axis,)), axis=axis), axes=(axis,))
 
 
-@opaque(shape=_same, dtype="sum", public=None)
+@opaque(shape=_same, dtype="sum", public=None, axes=("axis",))
 def cumsum(xp, x, *, axis):
     return xp.cumsum(x, axis=axis)
 
@@ -34,7 +34,7 @@ def _(xp, g, axis):
     return reversed_cumsum(xp, g, axis)
 
 
-@opaque(shape=_same, dtype="sum", public=None)
+@opaque(shape=_same, dtype="sum", public=None, axes=("axis",))
 def cumprod(xp, x, *, axis):
     return xp.cumprod(x, axis=axis)
 
@@ -83,7 +83,7 @@ def _discounted_sums(xp, factor, total, axis):
     return total
 
 
-@opaque(shape=_same, dtype="float", public=None)
+@opaque(shape=_same, dtype="float", public=None, axes=("axis",))
 def logcumsumexp(xp, x, *, axis):
     """log(cumsum(exp(x))) without overflow."""
     return xp.logcumsumexp(x, axis=axis)
@@ -107,7 +107,7 @@ def _extreme(name):
     def declare(body):
         return opaque(
             n_outputs=2, shape=lambda x, axis: (x, x), dtype=lambda dtypes, statics: (dtypes[0], _INT),
-            public=None, grad_name=f"{name}Backward0",
+            public=None, grad_name=f"{name}Backward0", axes=("axis",),
         )(body)  # fmt: skip
 
     return declare

@@ -66,6 +66,7 @@ def _diagonal(xp, v):
     public=None,
     may_raise=True,
     grad_name="LinalgEighBackward0",
+    leads=True,
 )
 def eigh(xp, x):
     """(eigenvalues in ascending order, eigenvectors as columns); only the lower triangle is read."""
@@ -113,6 +114,7 @@ def _svd_shape(x, full):
     public=None,
     may_raise=True,
     grad_name="LinalgSvdBackward0",
+    leads=True,
 )
 def svd(xp, x, *, full):
     """(U, S, Vh) with x = U diag(S) Vh"""
@@ -177,7 +179,7 @@ def _qr_shape(x, complete):
     return (*batch, m, k), (*batch, k, n)
 
 
-@opaque(shape=_qr_shape, n_outputs=2, dtype=_two, public=None, grad_name="LinalgQrBackward0")
+@opaque(shape=_qr_shape, n_outputs=2, dtype=_two, public=None, grad_name="LinalgQrBackward0", leads=True)
 def qr(xp, x, *, complete):
     """(Q with orthonormal columns, upper triangular R)"""
     return xp.qr(x, complete=complete)

@@ -26,6 +26,7 @@ def exponential(xp, bits, *, dtype):
     differentiable=False,
     public=None,
     may_raise=True,
+    leads=True,
 )
 def poisson_quantile(xp, u, rate):
     """The Poisson count at ``u``, a float64 in (0, 1), for each rate of the same shape."""
@@ -38,6 +39,7 @@ def poisson_quantile(xp, u, rate):
     differentiable=False,
     public=None,
     may_raise=True,
+    leads=True,
 )
 def binomial_quantile(xp, u, count, prob):
     """The number of successes in ``count`` tries at ``u``, a float64 in (0, 1)."""
@@ -59,6 +61,7 @@ def all_shares(xp, x, y):
     differentiable=False,
     public=None,
     may_raise=True,
+    leads=True,
 )
 def checked(xp, x, *, test):
     """``x``, or an error where its elements are not what ``test`` says."""

@@ -76,7 +76,7 @@ def _(xp, g, mask):
     return xp.where(mask, 0.0, g), xp.where(mask, g, 0.0), None
 
 
-@opaque(shape=lambda x, axis, descending: x, dtype="index", public=None, differentiable=False)
+@opaque(shape=lambda x, axis, descending: x, dtype="index", public=None, differentiable=False, axes=("axis",))
 def sort_order(xp, x, *, axis, descending):
     """The positions along ``axis`` in ascending (or ``descending``) order of the elements, equal ones in
     theirs; NaN is the largest."""
@@ -87,7 +87,7 @@ def _some_along(x, axis, k, **_):
     return (*x[:axis], k, *x[axis + 1 :])
 
 
-@opaque(shape=_some_along, dtype="index", public=None, differentiable=False)
+@opaque(shape=_some_along, dtype="index", public=None, differentiable=False, axes=("axis",))
 def top_order(xp, x, *, axis, k, largest):
     """The first ``k`` of ``sort_order``."""
     return xp.top_order(x, axis=axis, k=k, largest=largest)
@@ -98,6 +98,7 @@ def top_order(xp, x, *, axis, k, largest):
     dtype="index",
     public=None,
     differentiable=False,
+    axes=("axis",),
 )
 def median_place(xp, x, *, axis, of_numbers):
     """The position along ``axis`` of the element in the middle, the lower of two; of the first NaN, if there

@@ -45,7 +45,7 @@ def _of_batch(*shapes, **_):
     return shapes[0][:-2]
 
 
-@opaque(shape=lambda x: x, public=None, may_raise=True, grad_name="LinalgInvExBackward0")
+@opaque(shape=lambda x: x, public=None, may_raise=True, grad_name="LinalgInvExBackward0", leads=True)
 def inv(xp, x):
     return xp.inv(x)
 
@@ -68,6 +68,7 @@ def _with_info(name):
         dtype=lambda dtypes, statics: (dtypes[0], _INT32),
         public=None,
         grad_name=name,
+        leads=True,
     )
 
 
@@ -81,7 +82,7 @@ def _(xp, g, out0):
     return _inv_vjp(xp, g[0], out0)
 
 
-@opaque(shape=lambda x, y: y, public=None, may_raise=True, grad_name="LinalgSolveExBackward0")
+@opaque(shape=lambda x, y: y, public=None, may_raise=True, grad_name="LinalgSolveExBackward0", leads=True)
 def solve(xp, x, y):
     return xp.solve(x, y)
 
@@ -105,7 +106,9 @@ def _(xp, g, x, out0, needs):
     return _solve_vjp(xp, xp.solve_ex(swap(xp, x), g[0])[0], out0, needs)
 
 
-@opaque(shape=lambda x, y, lower, unit: y, public=None, grad_name="LinalgSolveTriangularBackward0")
+@opaque(
+    shape=lambda x, y, lower, unit: y, public=None, grad_name="LinalgSolveTriangularBackward0", leads=True
+)
 def triangular_solve(xp, x, y, *, lower, unit):
     """``z`` with ``x z = y`` for triangular ``x``; the other triangle is not read."""
     return xp.triangular_solve(x, y, lower=lower, unit=unit)
@@ -120,7 +123,7 @@ def _(xp, g, x, out, lower, unit, needs):
     return below(xp, gx, -int(unit)) if lower else above(xp, gx, int(unit)), gy
 
 
-@opaque(shape=lambda x: x, public=None, may_raise=True, grad_name="LinalgCholeskyExBackward0")
+@opaque(shape=lambda x: x, public=None, may_raise=True, grad_name="LinalgCholeskyExBackward0", leads=True)
 def cholesky(xp, x):
     """The lower factor of symmetric positive-definite matrices; only their lower triangle is read."""
     return xp.cholesky(x)
@@ -167,7 +170,7 @@ def _(xp, g, factor, out, needs):
     return gy, -xp.matmul(product + swap(xp, product), below(xp, factor, 0))
 
 
-@opaque(shape=_of_batch, public=None, grad_name="LinalgDetBackward0")
+@opaque(shape=_of_batch, public=None, grad_name="LinalgDetBackward0", leads=True)
 def det(xp, x):
     return xp.det(x)
 
@@ -177,7 +180,7 @@ def _(xp, g, x):
     return _column(xp, g) * swap(xp, xp.adjugate(x))
 
 
-@opaque(shape=lambda x: x, public=None)
+@opaque(shape=lambda x: x, public=None, leads=True)
 def adjugate(xp, x):
     """det(x) inv(x), which exists for singular matrices, too."""
     return xp.adjugate(x)
@@ -199,6 +202,7 @@ def _(xp, g, x, out):
     dtype=lambda dtypes, statics: (dtypes[0], dtypes[0]),
     public=None,
     grad_name="LinalgSlogdetBackward0",
+    leads=True,
 )
 def slogdet(xp, x):
     """(the sign of the determinant, the logarithm of its absolute value)"""
@@ -210,7 +214,7 @@ def _(xp, g, x):
     return _column(xp, g[1]) * xp.inv_transposed(x)  # the sign is constant
 
 
-@opaque(shape=lambda x: x, public=None)
+@opaque(shape=lambda x: x, public=None, leads=True)
 def inv_transposed(xp, x):
     """The inverse of the transposed matrix; of a singular one what dividing by zero makes of it."""
     return xp.inv_transposed(x)
@@ -221,7 +225,7 @@ def _(xp, g, out):
     return -xp.matmul(xp.matmul(out, swap(xp, g)), out)
 
 
-@opaque(shape=lambda x: x, public=None, grad_name="LinalgMatrixExpBackward0")
+@opaque(shape=lambda x: x, public=None, grad_name="LinalgMatrixExpBackward0", leads=True)
 def matrix_exp(xp, x):
     return xp.matrix_exp(x)
 
@@ -249,6 +253,7 @@ def _(xp, g, x):
     public=None,
     may_raise=True,
     grad_name="LinalgLuFactorExBackward0",
+    leads=True,
 )
 def lu_factor(xp, x, *, checked):
     """(L without its diagonal of ones and U in one matrix, the rows exchanged at each step from 1);
@@ -287,6 +292,7 @@ def _turned_lower(xp, lu):
     dtype=lambda dtypes, statics: _INT,
     public=None,
     differentiable=False,
+    leads=True,
 )
 def row_order(xp, pivots, *, n):
     """The permutation of ``n`` rows that a list of exchanges makes."""

@@ -25,7 +25,11 @@ def histogram_counts(xp, x, edges, weight):
 
 
 @opaque(
-    shape=lambda x, axis: (*x[:axis], 1, *x[axis + 1 :]), dtype="index", public=None, differentiable=False
+    shape=lambda x, axis: (*x[:axis], 1, *x[axis + 1 :]),
+    dtype="index",
+    public=None,
+    differentiable=False,
+    axes=("axis",),
 )
 def mode_place(xp, x, *, axis):
     """Where the most frequent element along ``axis`` is: its last position."""

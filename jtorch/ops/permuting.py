@@ -88,6 +88,7 @@ def _flip_affine(shape, strides, axes):
     shape=lambda x, axes: x,
     affine=_flip_affine,
     aliases=False,  # PyTorch copies
+    axes=("axes",),
 )
 def flip(xp, x, *, axes):
     return xp.flip(x, axes=axes)

@@ -59,7 +59,7 @@ def _dtype(x):
     return getattr(x.dtype, "numpy", x.dtype)
 
 
-@composite(dtype="as_is", public=None, fuses=False)
+@composite(dtype="as_is", public=None, fuses=False, axes=("axis",))
 def gather(xp, x, index, *, axis):
     return _read(xp, x, index, axis)
 
@@ -69,7 +69,7 @@ def _(xp, g, x_shape, index, axis):
     return _added(xp, g, index, axis, x_shape), None
 
 
-@composite(n_outputs=2, dtype="as_is", public=None, grad_name="TopkBackward0", fuses=False)
+@composite(n_outputs=2, dtype="as_is", public=None, grad_name="TopkBackward0", fuses=False, axes=("axis",))
 def top(xp, x, *, axis, k, largest):
     """(the ``k`` largest or smallest elements along ``axis``, in order; their places)"""
     found = direct(xp, "_lines", "top", x, axis, k, largest)
@@ -84,7 +84,7 @@ def _(xp, g, x_shape, out1, axis):
     return _added(xp, g[0], out1, axis, x_shape)
 
 
-@composite(dtype="as_is", public=None, fuses=False)
+@composite(dtype="as_is", public=None, fuses=False, axes=("axis",))
 def scatter(xp, x, index, src, *, axis):
     return _written(xp, x, src, index, axis)
 
@@ -95,7 +95,7 @@ def _(xp, g, index, axis, needs):
     return gx, None, _read(xp, g, index, axis) if needs[2] else None
 
 
-@composite(dtype="as_is", like_first=True, public=None, fuses=False)
+@composite(dtype="as_is", like_first=True, public=None, fuses=False, axes=("axis",))
 def scatter_add(xp, x, index, src, *, axis):
     return x + _added(xp, src, index, axis, x.shape)
 
@@ -162,7 +162,7 @@ def _counts(xp, index, axis, shape, dtype, include_self):
     return count + one if include_self else xp.maximum(count, one)
 
 
-@composite(dtype="as_is", like_first=True, public=None, fuses=False)
+@composite(dtype="as_is", like_first=True, public=None, fuses=False, axes=("axis",))
 def scatter_reduce(xp, x, index, src, *, axis, mean, include_self):
     """Sums (or means) of the elements that ``index`` sends to one place; ``index_combine`` has the others."""
     start = x if include_self else _cleared(xp, x, index, axis)

@@ -41,6 +41,7 @@ _INT32 = np.dtype(np.int32)
     dtype=lambda dtypes, statics: (dtypes[0], _INT32),
     layout="operands",
     public=None,
+    leads=True,
 )
 def frexp(xp, x):
     """(mantissa, exponent) with x = mantissa 2**exponent and 0.5 <= |mantissa| < 1"""

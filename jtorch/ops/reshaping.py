@@ -99,6 +99,7 @@ def _squeezed(shape, axes):
     strides=lambda shape, strides, axes: _reshape_strides(shape, strides, shape=_inserted(shape, axes, 1))[1],
     keeps_all=True,
     put=lambda xp, base, value, axes: xp.squeeze(value, axes=axes),
+    axes=("axes",),
 )
 def unsqueeze(xp, x, *, axes):
     return xp.unsqueeze(x, axes=axes)
@@ -119,6 +120,7 @@ def _(input, dim):
     affine=lambda shape, strides, axes: (0, _squeezed(strides, axes)),
     keeps_all=True,
     put=lambda xp, base, value, axes: xp.unsqueeze(value, axes=axes),
+    axes=("axes",),
 )
 def squeeze(xp, x, *, axes):
     return xp.squeeze(x, axes=axes)

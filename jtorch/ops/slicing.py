@@ -85,6 +85,7 @@ def _select_put(xp, base, value, axis, index):
     affine=lambda shape, strides, axis, index: (index * strides[axis], _without(strides, axis)),
     put=_select_put,
     public=None,
+    axes=("axis",),
 )
 def select(xp, x, *, axis, index):
     """One position along ``axis``, which disappears."""
@@ -130,7 +131,7 @@ def _windows_put(xp, base, value, kernel, stride, dilation):
     return base
 
 
-@view(shape=_windows_shape, affine=_windows_affine, put=_windows_put, public=None)
+@view(shape=_windows_shape, affine=_windows_affine, put=_windows_put, public=None, leads=True)
 def windows(xp, x, *, kernel, stride, dilation):
     return xp.windows(x, kernel=kernel, stride=stride, dilation=dilation)
 

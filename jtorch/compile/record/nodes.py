@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jtorch.compile.graph.ir import Eqn, Var
+from jtorch.compile.record.sym import Sym
 from jtorch.core.device_array import ARRAYS
 from jtorch.core.errors import Source
 from jtorch.eager.node import Node
@@ -62,7 +63,7 @@ class Nodes:
         if isinstance(data, ARRAYS):
             entry = self._tracer.arrays.get(id(data))
             data = None if entry is None else entry.sym
-        current = None if data is None else data.storage.current
+        current = data.storage.current if isinstance(data, Sym) else None  # nor has a leaf of vmap any
         return current if isinstance(current, Var) else None
 
 

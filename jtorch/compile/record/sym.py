@@ -20,6 +20,7 @@ from jtorch.core.device_array import ARRAYS
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME
 from jtorch.core.strides import contiguous_strides
+from jtorch.eager.batching.values import Batched
 from jtorch.eager.tensor import Tensor
 
 
@@ -179,7 +180,7 @@ def _operator(name: str, symbol: str, reflected: bool = False) -> Any:
     op, method = BY_NAME[name], f"__r{symbol}__"
 
     def operator(self: Any, *other: Any) -> Any:
-        if other and (isinstance(other[0], Tensor) or is_array_stand_in(other[0])):
+        if other and (isinstance(other[0], (Tensor, Batched)) or is_array_stand_in(other[0])):
             return NotImplemented  # which know what to do with a traced value
         if len(other) > 1:  # pow(k, 2, 5)
             return NotImplemented
