@@ -270,10 +270,10 @@ def check_mask(view: Tensor, axis: int, mask: Tensor) -> None:
 
 def _wrapped(index: Tensor, n: int) -> Tensor:
     """Indices as int64 with the negative ones counted from the end."""
-    if op_module.CONTEXT.get().evaluator.reads_elements:
-        data = index._data
-        if data.dtype is _INT64 and (not data.size or np.minimum.reduce(data, None) >= 0):
-            return index
+    data = index._data
+    known = data.__class__ is np.ndarray and op_module.CONTEXT.get().evaluator.reads_elements
+    if known and data.dtype is _INT64 and (not data.size or np.minimum.reduce(data, None) >= 0):
+        return index
     index = index.to(int64)
     return APPLY["where"](index < 0, index + n, index)
 

@@ -18,10 +18,10 @@ def explain(op: Op, values: tuple, error: Exception) -> Exception:
     if isinstance(error, (CompileError, LinAlgError)):
         return error
     for value in values:
-        if getattr(value, "leaked", False):  # made while a function was compiled, and used outside
+        if getattr(value, "leaked", False):  # made while a function was compiled, or mapped, and used outside
             try:
                 value.concrete(op.name)
-            except CompileError as leak:
+            except RuntimeError as leak:
                 return leak
     shapes = [tuple(v.shape) for v in values if hasattr(v, "shape")]
     if isinstance(error, IndexError):

@@ -64,7 +64,8 @@ class Node:
     op: Op
     vjp: Callable  # the op's gradient
     frees = True  # whether backward() frees what was saved: not where that holds no array
-    foreign = False  # whether user code makes the gradients
+    foreign = False  # whether its gradients are not an op's: user code makes them, or a pass of its own
+    linear = False  # foreign: whether they come of those that it gets alone, as an op's do
     materializes = True  # whether outputs that no gradient reached get zeros
     hidden = 0  # trailing outputs that only the vjp sees
     inner = False  # whether ways lead past it to what lies under it

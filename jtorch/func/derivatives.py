@@ -145,8 +145,8 @@ def jvp(
             )
         cotangents = Level([zeros_like(o) for o in outputs])
         pulled = level.pull(outputs, list(cotangents.inputs), again=True)
-        found = cotangents.pull(pulled, list(along), again=True)
-        product = level.shown(cotangents.shown(rebuild_output(found)))
+        both = level.joined(cotangents)
+        product = both.shown(rebuild_output(both.pull(pulled, list(along))))
         shown = level.shown(output)
         return (shown, product, level.shown(aux)) if has_aux else (shown, product)
 

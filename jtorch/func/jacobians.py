@@ -98,9 +98,10 @@ def _columns(level: Level, outputs: list[Tensor]) -> list[list[Tensor]]:
     """
     cotangents = Level([zeros_like(o) for o in outputs])
     pulled = level.pull(outputs, list(cotangents.inputs), again=True)
+    both = level.joined(cotangents)
 
     def along(tangent: Tensor, k: int) -> list[Tensor]:
-        return cotangents.pull([pulled[k]], [tangent], again=cotangents.outside([pulled[k]]))
+        return both.pull([pulled[k]], [tangent])
 
     found: list[list[Tensor]] = [[] for _ in outputs]
     for k, t in enumerate(level.inputs):
@@ -110,5 +111,5 @@ def _columns(level: Level, outputs: list[Tensor]) -> list[list[Tensor]]:
         for j, out in enumerate(outputs):
             shape = (*out.shape, *t.shape)
             part = columns[j].reshape(shape) if n else zeros(*shape, dtype=out.dtype)
-            found[j].append(level.shown(cotangents.shown(part)))
+            found[j].append(both.shown(part))
     return found

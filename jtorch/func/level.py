@@ -6,6 +6,7 @@ requires grad: an argument, a tensor that the function closes over, or the input
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from jtorch.autograd import grad
@@ -22,6 +23,12 @@ class Level:
     def outside(self, outputs: list[Tensor]) -> bool:
         """Whether ``outputs`` depend on leaves that are not this level's."""
         return bool(_leaves(outputs) - self.own)
+
+    def joined(self, other: Level) -> Level:
+        """Both levels as one, whose inputs are those of ``other``."""
+        both = copy.copy(other)
+        both.own = self.own | other.own
+        return both
 
     def shown(self, tree: Any) -> Any:
         """The tensors of ``tree`` as those outside may see them."""

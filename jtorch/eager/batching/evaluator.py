@@ -13,7 +13,7 @@ from jtorch.core.op import BY_NAME, TABLE, Evaluator, Kind, Op
 from jtorch.eager.batching import layers, ordering, places, products, views  # noqa: F401 - the rules
 from jtorch.eager.batching.filling import TABLE_RULES
 from jtorch.eager.batching.rules import rule_of
-from jtorch.eager.batching.values import ESCAPED, Batched, MappedAxis, Pending
+from jtorch.eager.batching.values import DYNAMIC, ESCAPED, Batched, MappedAxis, Pending
 
 RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
@@ -24,10 +24,6 @@ WRITTEN = (
     "extra_args that has more elements than `self`. This happened due to `other` being vmapped over but "
     "`self` not being vmapped over in a vmap. Please try to use out-of-place operators instead of inplace "
     "arithmetic."
-)
-DYNAMIC = (
-    "vmap: We do not support batching operators that can output dynamic shape: how many elements {what} "
-    "gives differs from example to example."
 )
 BACKWARD = (
     "backward() called inside a function that vmap maps, for a tensor that all examples share. This is not "
@@ -229,12 +225,12 @@ class Batching(Evaluator):
 
     def places_of_mask(self, mask: Any) -> Any:
         if self.has(mask):
-            raise RuntimeError(DYNAMIC.format(what="a boolean mask"))
+            raise RuntimeError(DYNAMIC.format(wanted_by="a boolean mask"))
         return self.below.places_of_mask(mask)
 
     def repeated_places(self, repeats: Any) -> Any:
         if self.has(repeats):
-            raise RuntimeError(DYNAMIC.format(what="repeat_interleave()"))
+            raise RuntimeError(DYNAMIC.format(wanted_by="repeat_interleave()"))
         return self.below.repeated_places(repeats)
 
     def next_call(self, generator: Any) -> tuple[Any, Any]:

@@ -32,20 +32,27 @@ def hang(
     crossing: Crossing, inside: Sequence[Tensor], dims: Sequence[int], outside: Sequence[Tensor]
 ) -> None:
     """Put results on the tape outside: ``outside`` are those ``inside``, with the batch at ``dims``."""
-    targets = _targets(crossing, inside)
+    targets, is_linear = _targets(crossing, inside)
     if not targets:
         return
+    evaluator = op_module.CONTEXT.get().evaluator
+    batched = [t._data for t in outside if isinstance(t._data, Batched)]
+    for tensor in outside:  # under another vmap all of them are of each example there, or none is
+        for data in batched:
+            tensor._data = evaluator.like(tensor._data, data)
     metadata = [(t._data.shape, t._data.dtype) for t in outside]
     node = VmapNode(tuple(t.edge for t in targets), None, (), metadata)
     node.saved = _Saved(crossing, tuple(inside), tuple(dims), tuple(targets))
+    node.linear = is_linear
     if WATCHERS:
         look_at(node)
     for k, tensor in enumerate(outside):
         tensor._node, tensor._index, tensor._requires_grad = node, k, True
 
 
-def _targets(crossing: Crossing, tensors: Sequence[Tensor]) -> list[Target]:
-    """Where the tape below ``tensors`` leaves the call."""
+def _targets(crossing: Crossing, tensors: Sequence[Tensor]) -> tuple[list[Target], bool]:
+    """Where the tape below ``tensors`` leaves the call, and whether ops alone lie in between."""
+    is_linear = True
     found: dict[tuple[int, int], Target] = {}
     seen: set[Any] = set()
     stack = [t._node for t in tensors if t._node is not None]
@@ -54,6 +61,7 @@ def _targets(crossing: Crossing, tensors: Sequence[Tensor]) -> list[Target]:
         if node in seen:
             continue
         seen.add(node)
+        is_linear = is_linear and (node.linear or not node.foreign)
         for edge in node.edges:
             if edge is None:
                 continue
@@ -69,7 +77,7 @@ def _targets(crossing: Crossing, tensors: Sequence[Tensor]) -> list[Target]:
                     found.setdefault((id(target), 0), Target(target, entry.edge, entry.dim))
             elif not crossing.is_batched(target):
                 found.setdefault((id(target), 0), Target(target, edge, None))
-    return list(found.values())
+    return list(found.values()), is_linear
 
 
 class _NoValue:
@@ -96,9 +104,10 @@ class _Saved(NamedTuple):
 class VmapNode(Node):
     """The tape's node of one call of a function that is mapped."""
 
-    __slots__ = ()
+    __slots__ = ("linear",)
     foreign = True
     materializes = False
+    linear: bool
 
     def name(self) -> str:
         return "VmapBackward0"

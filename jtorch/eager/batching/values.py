@@ -28,6 +28,14 @@ ESCAPED = (
     "it was handed to code that takes arrays alone: it stands for all examples of a batch. Return it from "
     "the function that is mapped."
 )
+DYNAMIC = (
+    "vmap: We do not support batching operators that can output dynamic shape: {wanted_by} looks at the "
+    "elements of a tensor that is mapped over, and may give more of them for one example than for another."
+)
+_OF_MEMORY = (
+    "numpy()", "tolist()", "data_ptr()", "storage_offset()", "untyped_storage()", "is_shared()", "copy()",
+    "deepcopy()", "pickle",
+)  # fmt: skip
 _OF_NUMBERS = ("item()", "float()", "int()", "complex()", "index()")
 
 
@@ -100,6 +108,11 @@ class Batched:
         expected = zip(self.shape, self.strides, contiguous_strides(tuple(self.shape)), strict=True)
         return Flags(all(n == 1 or s == e * width for n, s, e in expected) or 0 in self.shape)
 
+    @property
+    def leaked(self) -> bool:
+        """Whether this is used outside the function that is mapped."""
+        return not op_module.CONTEXT.get().evaluator.knows(self)
+
     def lies_in(self, other: Any) -> bool:
         """Whether its memory is that of ``other``."""
         from jtorch.eager.binding import shares_memory
@@ -108,9 +121,13 @@ class Batched:
 
     def concrete(self, wanted_by: str) -> NoReturn:
         """The elements of one example, which nobody has: raises PyTorch's errors."""
+        if self.leaked:
+            raise RuntimeError(ESCAPED)
         if wanted_by == "bool()":
             raise RuntimeError(CONTROL_FLOW)
-        raise RuntimeError(ITEM if wanted_by in _OF_NUMBERS else NO_STORAGE.format(wanted_by=wanted_by))
+        if wanted_by in _OF_NUMBERS:
+            raise RuntimeError(ITEM)
+        raise RuntimeError((NO_STORAGE if wanted_by in _OF_MEMORY else DYNAMIC).format(wanted_by=wanted_by))
 
     def __array__(self, *args: Any, **options: Any) -> NoReturn:
         raise RuntimeError(ESCAPED)
