@@ -30,6 +30,7 @@ from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME, Evaluator, Op
 from jtorch.core.sizes import integer, shape_of
 from jtorch.core.strides import contiguous_strides, is_crowded
+from jtorch.eager.batching.values import ESCAPED, Batched
 from jtorch.eager.begun import Begun
 from jtorch.eager.on_device import COMPUTE, MIXED
 from jtorch.ops.slicing import OVERLAPPING
@@ -235,6 +236,8 @@ class Memory(Evaluator):
         """The variable that holds the value of ``sym`` now."""
         if isinstance(sym, (bool, int, float, Scalar)):
             return typed(self, sym, None)
+        if isinstance(sym, Batched):  # whose values are read by who knows its axis
+            raise RuntimeError(ESCAPED)
         if sym.tracer is not self:  # kept from another recording
             raise leaked(sym.tracer, (sym,))
         storage = sym.storage

@@ -135,11 +135,6 @@ class Batched:
     def __bool__(self) -> bool:
         raise RuntimeError(CONTROL_FLOW)
 
-    @property
-    def tracer(self) -> Any:
-        """What a recording asks of a value: this one is none of its own."""
-        raise RuntimeError(ESCAPED)
-
     def __repr__(self) -> str:
         return f"Batched({self.dtype}{list(self.shape)}, {self.axis.size} times)"
 
