@@ -374,3 +374,34 @@ def test_scans():
     x = jtorch.randn(4, 5, 3)
     close(func.vmap(sums)(x), looped(sums, x))
     close(jtorch.compile(lambda x: func.vmap(sums)(x))(x), looped(sums, x))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jtorch.compile])
+def test_while_loops_take_the_steps_of_each_example(wrap):
+    w, x = jtorch.tensor(1.7, requires_grad=True), jtorch.tensor([0.1, 3.0, 9.0, 1.0], requires_grad=True)
+
+    def grown(a):
+        last, steps = jtorch.compiler.while_loop(lambda c: c < 5, lambda c: c * w + a, a * 2, max_steps=12)
+        return last * steps.float()
+
+    def found(function):
+        out = function(x)
+        return out, *jtorch.autograd.grad(out.sum(), (x, w))
+
+    want = found(lambda x: looped(grown, x))
+    for have in (
+        wrap(lambda x: found(lambda x: func.vmap(grown)(x)))(x),
+        wrap(lambda x: found(lambda x: func.vmap(func.vmap(grown))(x.reshape(2, 2)).reshape(4)))(x),
+    ):
+        for h, g in zip(have, want, strict=True):
+            close(h, g, 1e-4)
+
+
+def test_what_is_done_gets_no_gradient_of_a_pole():
+    def function(a):
+        return jtorch.compiler.while_loop(lambda c: c < 4, lambda c: (4 - c).sqrt() + c, a, max_steps=9)[0]
+
+    x = jtorch.tensor([0.0, 4.0, 3.0], requires_grad=True)
+    (have,) = jtorch.autograd.grad(func.vmap(function)(x).sum(), x)
+    (want,) = jtorch.autograd.grad(looped(function, x).sum(), x)
+    close(have, want)

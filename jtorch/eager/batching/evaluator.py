@@ -251,7 +251,10 @@ class Batching(Evaluator):
         self.below.unrolls("a scan inside vmap", count, "Map the function of a step instead.")
 
     def while_loop(self, turns: Any, bound: int) -> Any:
-        """Python runs the turns; a condition that differs among examples is an error."""
+        """Turn by turn, while one example goes on."""
+        from jtorch.eager.batching import turns as of_batches
+
+        return of_batches.while_loop(self, turns, bound)
 
     # -- gradients of tensors --------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What runs a function once for each example, or a pass for each row, says so when it is recorded."""
+"""What runs an op once for each example, or a pass for each row, says so when it is recorded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import warnings
 import jtorch
 
 PROGRAMS = {
-    "vmap": lambda x: jtorch.func.vmap(lambda r: (r**2).sum())(x),
-    "jacrev": lambda x: jtorch.func.jacrev(lambda x: x[:, 0] * 2)(x),
+    "vmap": lambda x: jtorch.func.vmap(lambda r: jtorch.histogram(r, jtorch.linspace(0, 2, 3))[0])(x),
     "jacobian": lambda x: jtorch.autograd.functional.jacobian(lambda x: x[:, 0] * 2, x),
 }
 
@@ -31,6 +30,14 @@ def test_many_rows_are_told_of_once_at_the_users_line():
         assert file == __file__, name
         assert name in text and "40 times, one after the other" in text
         assert _told(program, 40) == [], name
+
+
+def test_a_batch_is_recorded_as_one_example():
+    for program in (
+        lambda x: jtorch.func.vmap(lambda r: (r**2).sum())(x),
+        lambda x: jtorch.func.jacrev(lambda x: x[:, 0] * 2)(x),
+    ):
+        assert _told(program, 40) == []
 
 
 def test_eager_mode_says_nothing():
