@@ -362,6 +362,10 @@ class Evaluator:
         """``value`` as one of each example, in memory of its own, where ``of`` is one of a batch."""
         return value
 
+    def every(self, value: Any) -> Any:
+        """A bool that is one of each example of a batch as whether all of them hold."""
+        return value
+
     def write(self, tensor: Any, value: Any) -> None:
         """Overwrite the memory of a Tensor with a raw value of its shape and dtype; views see it."""
         raise NotImplementedError

@@ -97,7 +97,9 @@ def new_tensor(
 
 def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Tensor:
     """``full(size, fill_value)`` of this tensor's dtype unless told otherwise."""
-    return creation.like(self, creation.full(size, fill_value, dtype=dtype or self.dtype, **_here(self, options)))
+    return creation.like(
+        self, creation.full(size, fill_value, dtype=dtype or self.dtype, **_here(self, options))
+    )
 
 
 def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: Any = None, **options: Any) -> Tensor:

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 from jtorch.core.op import agree
 from jtorch.eager.autocasting import as_before, autocasts
-from jtorch.eager.batching.boundary import Crossing
+from jtorch.eager.batching.boundary import Crossing, holds
 from jtorch.eager.batching.values import MappedAxis
 from jtorch.eager.binding import APPLY, raw
 from jtorch.eager.creation import (
@@ -69,7 +69,7 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     # tuples, lists and dicts of tensors
     "flatten", "mapped", "tensors_of",
     # functions of single examples, computed for a batch
-    "Crossing", "MappedAxis",
+    "Crossing", "MappedAxis", "holds",
     # errors for what is no tensor
     "check_tensors", "not_a_tensor",
     # making them

@@ -64,7 +64,15 @@ def _cat_map(coordinates, shapes, axis):
     return choice(0, len(shapes))
 
 
-@view(shape=_cat_shape, index_map=_cat_map, joins="axis", aliases=False, methods=(), autocast="promote", axes=("axis",))
+@view(
+    shape=_cat_shape,
+    index_map=_cat_map,
+    joins="axis",
+    aliases=False,
+    methods=(),
+    autocast="promote",
+    axes=("axis",),
+)
 def cat(xp, *tensors, axis):
     return xp.cat(*tensors, axis=axis)
 

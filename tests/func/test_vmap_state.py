@@ -405,3 +405,15 @@ def test_what_is_done_gets_no_gradient_of_a_pole():
     (have,) = jtorch.autograd.grad(func.vmap(function)(x).sum(), x)
     (want,) = jtorch.autograd.grad(looped(function, x).sum(), x)
     close(have, want)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jtorch.compile])
+def test_the_probabilities_of_all_examples_are_looked_at(wrap):
+    x, y = jtorch.rand(4, 6), jtorch.rand(4, 6)
+    close(
+        wrap(lambda x, y: func.vmap(functional.binary_cross_entropy)(x, y))(x, y),
+        looped(functional.binary_cross_entropy, x, y),
+    )
+    x[2, 3] = 1.5
+    with pytest.raises(RuntimeError, match="all elements of input should be between 0 and 1"):
+        wrap(lambda x, y: func.vmap(functional.binary_cross_entropy)(x, y))(x, y)

@@ -108,6 +108,11 @@ class Crossing:
         return tensor.unsqueeze(dim).expand(shape)
 
 
+def holds(tensor: Tensor) -> bool:
+    """Whether a bool tensor without dims holds: for all examples, where they may differ in it."""
+    return bool(wrap(op_module.CONTEXT.get().evaluator.every(tensor._data)))
+
+
 def to_front(evaluator: Evaluator, value: Any, dim: int) -> Any:
     """``value`` with the axis ``dim`` first."""
     if not dim:

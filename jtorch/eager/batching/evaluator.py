@@ -193,6 +193,11 @@ class Batching(Evaluator):
             return value
         return self.wrap(self.below.like(self.xp_below.clone(self.whole(value)), of.value))
 
+    def every(self, value: Any) -> Any:
+        if self.has(value):
+            value = self.below.as_value(self.xp_below.all(value.value, axis=(0,), keepdims=False))
+        return self.below.every(value)
+
     def write(self, tensor: Any, value: Any) -> None:
         data = tensor._data
         if not self.has(data):

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.op import CONTEXT
+
 _INT64 = np.dtype(np.int64)
 MOST_RECORDED = 64
 """Turns that a recording holds one by one; of more it tells, and the function runs eagerly."""
@@ -19,6 +21,7 @@ MOST_RECORDED = 64
 def while_loop(batching: Any, turns: Any, bound: int) -> Any:
     """(the last carries, how many turns each example took); None where all examples take the same, which
     Python sees to."""
+    from jtorch.eager.batching.boundary import holds
     from jtorch.eager.binding import APPLY
     from jtorch.eager.tensor import wrap
 
@@ -37,7 +40,7 @@ def while_loop(batching: Any, turns: Any, bound: int) -> Any:
     for step in range(bound):
         if step:
             going = APPLY["logical_and"](going, turns.goes_on(carries))
-        if batching.reads_elements and not _any(batching, going._data):
+        if batching.reads_elements and holds(APPLY["logical_not"](going)):
             break
         # those that are done go through a turn, too, from where one is known to be taken: a gradient of 0
         # times the slope of a pole would be NaN
@@ -50,7 +53,6 @@ def while_loop(batching: Any, turns: Any, bound: int) -> Any:
 
 def _of_one_that_goes(carries: list[Any], going: Any) -> list[Any]:
     """For each example the carries at the beginning of the first one that takes a turn, off the tape."""
-    from jtorch.core.op import CONTEXT
     from jtorch.eager.tensor import wrap
 
     batching: Any = CONTEXT.get().evaluator
@@ -65,14 +67,3 @@ def _of_one_that_goes(carries: list[Any], going: Any) -> list[Any]:
             value = xp.squeeze(xp.index(value.value, batching.below.as_value(first), axes=(0,)), axes=(0,))
         found.append(wrap(value))
     return found
-
-
-def _any(batching: Any, going: Any) -> bool:
-    """Whether an example goes on."""
-    value = going
-    if batching.has(going):
-        value = batching.below.as_value(batching.xp_below.any(going.value, axis=(0,), keepdims=False))
-        inner = batching.below
-        if hasattr(inner, "has") and inner.has(value):  # a batch of batches
-            return _any(inner, value)
-    return bool(batching.below.concrete(value, "bool()"))

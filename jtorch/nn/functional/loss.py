@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core.number_ranges import is_number, number_type
-from jtorch.eager.public import Tensor, autocasts, check_tensors, functions, ones_like, ops
+from jtorch.eager.public import Tensor, autocasts, check_tensors, functions, holds, ones_like, ops
 from jtorch.nn.functional._reduction import chosen, reduced
 
 
@@ -121,10 +121,10 @@ def binary_cross_entropy(
     """
     reduction = chosen(reduction, size_average, reduce)
     looked_at = input.is_floating_point() and input.shape == target.shape
-    if looked_at and not bool(
+    if looked_at and not holds(
         ops.all_shares(input.detach(), target.detach())
     ):  # a branch, also in compiled code
-        wrong = "target" if bool(ops.all_shares(input.detach(), 0.0)) else "input"
+        wrong = "target" if holds(ops.all_shares(input.detach(), 0.0)) else "input"
         raise RuntimeError(f"all elements of {wrong} should be between 0 and 1")
     return functions.binary_cross_entropy(input, target, weight, reduction)
 
