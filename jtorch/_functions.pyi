@@ -513,6 +513,7 @@ from jtorch import cuda as cuda
 from jtorch import distributed as distributed
 from jtorch import distributions as distributions
 from jtorch import errors as errors
+from jtorch import fft as fft
 from jtorch import func as func
 from jtorch import futures as futures
 from jtorch import jit as jit
@@ -524,6 +525,7 @@ from jtorch import profiler as profiler
 from jtorch import random as random
 from jtorch import return_types as return_types
 from jtorch import serialization as serialization
+from jtorch import signal as signal
 from jtorch import special as special
 from jtorch import testing as testing
 from jtorch import training as training
@@ -605,6 +607,7 @@ from jtorch.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
 from jtorch.compat.low_level import is_conj as is_conj
 from jtorch.core.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from jtorch.eager.type_info import is_storage as is_storage
+from jtorch.signal.spectra import istft as istft
 from jtorch.eager.windows import kaiser_window as kaiser_window
 from jtorch.compat.low_level import ldexp_ as ldexp_
 from jtorch.serialization import load as load
@@ -640,6 +643,7 @@ from jtorch.core.settings import set_flush_denormal as set_flush_denormal
 from jtorch.core.settings import set_num_interop_threads as set_num_interop_threads
 from jtorch.core.settings import set_num_threads as set_num_threads
 from jtorch.compat.low_level import square_ as square_
+from jtorch.signal.spectra import stft as stft
 from jtorch.utils.summary import summary as summary
 from jtorch.compat.low_level import triplet_margin_loss as triplet_margin_loss
 from jtorch.eager.type_info import typename as typename

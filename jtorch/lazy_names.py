@@ -8,9 +8,9 @@ from __future__ import annotations
 SUBMODULES = frozenset(
     (
         "_C", "accelerator", "amp", "array_api", "backends", "compiler", "config", "cpu", "cuda",
-        "distributed", "distributions", "errors", "func", "futures", "jit", "linalg", "mps", "nn", "optim",
-        "profiler", "random", "return_types", "serialization", "special", "testing", "training", "utils",
-        "version", "vision", "viz", "xpu",
+        "distributed", "distributions", "errors", "fft", "func", "futures", "jit", "linalg", "mps", "nn",
+        "optim", "profiler", "random", "return_types", "serialization", "signal", "special", "testing",
+        "training", "utils", "version", "vision", "viz", "xpu",
     )
 )  # fmt: skip
 
@@ -59,6 +59,9 @@ _GIVEN = {
         "is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode",
         "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
         "set_num_threads", "use_deterministic_algorithms",
+    ),
+    "jtorch.signal.spectra": (
+        "istft", "stft",
     ),
     "jtorch.utils.summary": (
         "summary",

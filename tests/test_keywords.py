@@ -22,7 +22,8 @@ if HAS_TORCH:
     import torch
 
 SPACES = (
-    "", "linalg", "special", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn",
+    "", "fft", "linalg", "signal.windows", "special", "nn", "nn.functional", "nn.init", "nn.utils",
+    "nn.utils.rnn",
     "nn.utils.parametrize", "nn.utils.prune", "nn.utils.parametrizations", "nn.attention", "optim",
     "optim.lr_scheduler", "optim.swa_utils", "autograd", "autograd.functional", "utils.data",
     "utils.checkpoint", "utils.dlpack", "distributions", "func", "random", "amp", "testing",

@@ -9,7 +9,6 @@ from types import FrameType
 from typing import Any
 
 PLANNED = {
-    "torch.fft": "Fourier transforms: planned",
     "torch.multiprocessing": "spawn() and strategies of sharing: planned",
     "torch.onnx": "export: planned",
 }

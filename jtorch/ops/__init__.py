@@ -32,6 +32,7 @@ from jtorch.ops import (  # for their declarations
     elementwise,
     embedding,
     exponential,
+    fourier,
     indexing,
     joining,
     linear_algebra,

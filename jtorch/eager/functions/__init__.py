@@ -17,6 +17,7 @@ from jtorch.eager.functions import (
     decompositions,
     distances,
     einsum,
+    elsewhere,
     gathering,
     joining,
     masking,
@@ -37,7 +38,7 @@ from jtorch.eager.functions import (
 
 MODULES: tuple[Any, ...] = (
     activations, arithmetic, comparison, complex_numbers, conversion, counting, cumulative,
-    decompositions, distances, einsum, gathering, joining, masking, metadata, ordering, parting,
+    decompositions, distances, einsum, elsewhere, gathering, joining, masking, metadata, ordering, parting,
     products, reductions, reordering, repeating, scattering, shape, solvers, statistics, striding,
     triangles,
 )  # fmt: skip
