@@ -28,6 +28,9 @@ _GIVEN = {
         "is_autocast_cpu_enabled", "is_autocast_enabled", "set_autocast_cache_enabled",
         "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled",
     ),
+    "jtorch.eager.lowrank": (
+        "pca_lowrank", "svd_lowrank",
+    ),
     "jtorch.eager.windows": (
         "bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window",
     ),

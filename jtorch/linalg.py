@@ -10,6 +10,7 @@ from jtorch.core.errors import LinAlgError
 from jtorch.eager.autocasting import autocasts as _autocasts
 from jtorch.eager.binding import accepting as _accepting_keywords
 from jtorch.eager.functions import decompositions as _decompositions
+from jtorch.eager.functions import factors as _factors
 from jtorch.eager.functions import norms as _norms
 from jtorch.eager.functions import products as _products
 from jtorch.eager.functions import solvers as _solvers
@@ -40,6 +41,10 @@ cholesky, cholesky_ex, inv, inv_ex = map(
     _accepting, (_solvers.cholesky, _solvers.cholesky_ex, _solvers.inv, _solvers.inv_ex)
 )
 lu, lu_factor, lu_solve = map(_accepting, (_solvers.lu, _solvers.lu_factor, _solvers.lu_solve))
+lu_factor_ex, ldl_factor, ldl_factor_ex, ldl_solve = map(
+    _accepting, (_factors.lu_factor_ex, _factors.ldl_factor, _factors.ldl_factor_ex, _factors.ldl_solve)
+)
+householder_product = _accepting_keywords(_factors.householder_product, also={"input": "A"})
 lstsq, solve, solve_ex, solve_triangular = map(
     _accepting, (_solvers.lstsq, _solvers.solve, _solvers.solve_ex, _solvers.solve_triangular)
 )
@@ -93,7 +98,8 @@ def vander(x: _Tensor, *, N: int | None = None) -> _Tensor:
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals",
-    "eigvalsh", "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_exp",
+    "eigvalsh", "householder_product", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex", "ldl_solve", "lstsq",
+    "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matmul", "matrix_exp",
     "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve",
     "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot",
     "vector_norm",

@@ -13,6 +13,8 @@ _FIELDS = {
     "aminmax": "min max", "histogram": "hist bin_edges", "frexp": "mantissa exponent",
     "linalg_cholesky_ex": "L info", "linalg_eig": "eigenvalues eigenvectors",
     "linalg_eigh": "eigenvalues eigenvectors", "linalg_inv_ex": "inverse info",
+    "geqrf": "a tau", "linalg_ldl_factor": "LD pivots", "linalg_ldl_factor_ex": "LD pivots info",
+    "linalg_lu_factor_ex": "LU pivots info", "lu_unpack": "P L U",
     "linalg_lstsq": "solution residuals rank singular_values", "linalg_lu": "P L U",
     "linalg_lu_factor": "LU pivots", "linalg_qr": "Q R", "linalg_slogdet": "sign logabsdet",
     "linalg_solve_ex": "result info", "linalg_svd": "U S Vh", "qr": "Q R", "slogdet": "sign logabsdet",

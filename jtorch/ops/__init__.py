@@ -32,6 +32,7 @@ from jtorch.ops import (  # for their declarations
     elementwise,
     embedding,
     exponential,
+    factors,
     fourier,
     indexing,
     joining,

@@ -18,6 +18,7 @@ from jtorch.eager.functions import (
     distances,
     einsum,
     elsewhere,
+    factors,
     gathering,
     joining,
     masking,
@@ -38,7 +39,8 @@ from jtorch.eager.functions import (
 
 MODULES: tuple[Any, ...] = (
     activations, arithmetic, comparison, complex_numbers, conversion, counting, cumulative,
-    decompositions, distances, einsum, elsewhere, gathering, joining, masking, metadata, ordering, parting,
+    decompositions, distances, einsum, elsewhere, factors, gathering, joining, masking, metadata, ordering,
+    parting,
     products, reductions, reordering, repeating, scattering, shape, solvers, statistics, striding,
     triangles,
 )  # fmt: skip

@@ -267,32 +267,41 @@ def _factors(A: Tensor, pivot: bool, checked: bool) -> tuple[Tensor, Tensor]:
         )
     check_floats("torch.lu_factor", A, "lu_cpu")
     if not pivot:
-        raise NotImplementedError("linalg.lu_factor: pivot=False is there in PyTorch on CUDA only")
+        raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
     found: tuple[Tensor, Tensor] = APPLY["lu_factor"](A, checked=checked)
     return found
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> Any:
     """(P, L, U) with A = P L U."""
-    LU, pivots = _factors(A, pivot, checked=False)
-    m, n = A.shape[-2:]
+    return return_types.linalg_lu(*lu_parts(*_factors(A, pivot, checked=False)))
+
+
+def lu_parts(LU: Tensor, pivots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(P, L, U) of what ``lu_factor`` gives."""
+    m, n = LU.shape[-2:]
     k = min(m, n)
     L = LU[..., :, :k].tril(-1)
     L = L + _identity(L)
     U = LU[..., :k, :].triu()
     order = APPLY["row_order"](pivots, n=m)
-    shape = (*A.shape[:-1], m)
-    P = APPLY["eq"](positions(shape, len(shape) - 2), order.unsqueeze(-2).expand(*shape)).to(A.dtype)
-    return return_types.linalg_lu(P, L, U)
+    shape = (*LU.shape[:-1], m)
+    P = APPLY["eq"](positions(shape, len(shape) - 2), order.unsqueeze(-2).expand(*shape)).to(LU.dtype)
+    return P, L, U
 
 
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """X with A X = B, given ``lu_factor(A)``."""
-    if not left or adjoint:
-        raise NotImplementedError("linalg.lu_solve: left=False and adjoint=True are not there yet")
+    """X with A X = B (X A = B unless ``left``; A^T for A where ``adjoint``), given ``lu_factor(A)``."""
+    if not left:
+        return lu_solve(LU, pivots, B.mT, adjoint=not adjoint).mT
     check_matrices("torch.linalg.lu_solve", LU)
     order = APPLY["row_order"](pivots, n=LU.shape[-1])
     LU, B = _batched("torch.linalg.lu_solve", LU, B)
+    if adjoint:
+        inner = solve_triangular(LU.mT, B, upper=False)
+        inner = solve_triangular(LU.mT, inner, upper=True, unitriangular=True)
+        order = order.argsort(-1).unsqueeze(-1).expand(*B.shape)
+        return APPLY["gather"](inner, order, axis=B.ndim - 2)
     order = order.unsqueeze(-1).expand(*B.shape)
     moved = APPLY["gather"](B, order, axis=B.ndim - 2)
     inner = solve_triangular(LU, moved, upper=False, unitriangular=True)

@@ -28,6 +28,7 @@ from jtorch.ops.xp.creation import *  # noqa: F403
 from jtorch.ops.xp.cumulative import *  # noqa: F403
 from jtorch.ops.xp.drawing import *  # noqa: F403
 from jtorch.ops.xp.elementwise import *  # noqa: F403
+from jtorch.ops.xp.factors import *  # noqa: F403
 from jtorch.ops.xp.fourier import *  # noqa: F403
 from jtorch.ops.xp.gathering import *  # noqa: F403
 from jtorch.ops.xp.linear_algebra import *  # noqa: F403

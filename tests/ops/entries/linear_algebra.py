@@ -124,3 +124,43 @@ def _(draw):
         Sample((draw.apart(3, 4),), {"order": order, "axis": axis, "keepdims": keep})
         for order, axis, keep in facts
     ]
+
+
+@entry("geqrf")
+def _(draw):
+    return [Sample((draw.floats(*s),)) for s in [(3, 3), (4, 2), (2, 4), (2, 3, 2), (0, 2)]]
+
+
+@entry("reflected")
+def _(draw):
+    shapes = [((4, 3), 3, 2), ((4, 3), 2, 4), ((2, 3, 2), 2, 1), ((3, 0), 0, 2)]
+    return [
+        Sample(
+            (draw.floats(*s), draw.floats(*s[:-2], k), draw.floats(*s[:-1], n)), {"transposed": transposed}
+        )
+        for s, k, n in shapes
+        for transposed in (False, True)
+    ]
+
+
+def _symmetric(draw, *shape):
+    x = draw.floats(*shape)
+    x = x + x.swapaxes(-2, -1)
+    np.einsum("...ii->...i", x)[...] = 0.0  # blocks of two rows
+    return x
+
+
+@entry("ldl_factor")
+def _(draw):
+    shapes = [((3, 3), True), ((4, 4), False), ((2, 2, 2), False), ((0, 0), True)]
+    return [Sample((_symmetric(draw, *s),), {"checked": checked}) for s, checked in shapes]
+
+
+@entry("ldl_solve")
+def _(draw):
+    found = []
+    for shape, pivots in [((4, 4), [1, -4, -4, 4]), ((2, 2, 2), [[1, 2], [-2, -2]])]:
+        factors = np.tril(draw.floats(*shape) + 3 * np.eye(shape[-1]))
+        right = draw.floats(*shape[:-1], 3)
+        found.append(Sample((factors, np.array(pivots, np.int32), right), constant=(0,)))
+    return found
