@@ -243,6 +243,7 @@ def index_add(input: Tensor, dim: _int, index: Tensor, *rest: Any, axis: Any = N
 def index_copy(input: Tensor, dim: _int, index: Tensor, *rest: Any, axis: Any = None, out: Any = None, **options: Any) -> Tensor: ...
 def index_fill(input: Tensor, dim: _int, index: Tensor, *rest: Any, axis: Any = None, out: Any = None, **options: Any) -> Tensor: ...
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: _bool = False, *, out: Any = None) -> Tensor: ...
+def index_reduce(input: Tensor, dim: _int, index: Tensor, *rest: Any, axis: Any = None, out: Any = None, **options: Any) -> Tensor: ...
 def index_select(input: Tensor, dim: _int, index: Tensor, *rest: Any, axis: Any = None, out: Any = None, **options: Any) -> Tensor: ...
 def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 def inverse(input: Tensor, *, out: Any = None) -> Tensor: ...
@@ -522,6 +523,7 @@ from jtorch import distributions as distributions
 from jtorch import errors as errors
 from jtorch import fft as fft
 from jtorch import func as func
+from jtorch import functional as functional
 from jtorch import futures as futures
 from jtorch import jit as jit
 from jtorch import linalg as linalg
@@ -599,12 +601,14 @@ from jtorch.compat.low_level import get_device as get_device
 from jtorch.core.settings import get_float32_matmul_precision as get_float32_matmul_precision
 from jtorch.core.settings import get_num_interop_threads as get_num_interop_threads
 from jtorch.core.settings import get_num_threads as get_num_threads
+from jtorch.eager.finite_differences import gradient as gradient
 from jtorch.compat.low_level import grid_sampler as grid_sampler
 from jtorch.compat.low_level import group_norm as group_norm
 from jtorch.compat.low_level import gru_cell as gru_cell
 from jtorch.eager.windows import hamming_window as hamming_window
 from jtorch.eager.windows import hann_window as hann_window
 from jtorch.compat.low_level import hinge_embedding_loss as hinge_embedding_loss
+from jtorch.eager.histograms import histogramdd as histogramdd
 from jtorch.eager.type_info import iinfo as iinfo
 from jtorch.compat.low_level import index_put_ as index_put_
 from jtorch.compat.low_level import instance_norm as instance_norm

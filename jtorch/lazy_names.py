@@ -8,7 +8,8 @@ from __future__ import annotations
 SUBMODULES = frozenset(
     (
         "_C", "accelerator", "amp", "array_api", "backends", "compiler", "config", "cpu", "cuda",
-        "distributed", "distributions", "errors", "fft", "func", "futures", "jit", "linalg", "mps", "nn",
+        "distributed", "distributions", "errors", "fft", "func", "functional", "futures", "jit", "linalg",
+        "mps", "nn",
         "optim", "profiler", "random", "return_types", "serialization", "signal", "special", "testing",
         "training", "utils", "version", "vision", "viz", "xpu",
     )
@@ -27,6 +28,12 @@ _GIVEN = {
         "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled",
         "is_autocast_cpu_enabled", "is_autocast_enabled", "set_autocast_cache_enabled",
         "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled",
+    ),
+    "jtorch.eager.finite_differences": (
+        "gradient",
+    ),
+    "jtorch.eager.histograms": (
+        "histogramdd",
     ),
     "jtorch.eager.lowrank": (
         "pca_lowrank", "svd_lowrank",

@@ -21,7 +21,6 @@ from jtorch.core import dtypes
 # the longest prefix decides; PyTorch keeps its layers one package deeper
 _NAMES = {
     "torch": "jtorch",
-    "torch.functional": "jtorch",
     "torch.nn.modules": "jtorch.nn",
     "torch.nn.modules.module": "jtorch.nn.modules.module",
     "torch.nn.modules.utils": "jtorch.as_torch.tuples",

@@ -10,7 +10,8 @@ from collections import namedtuple
 from typing import Any
 
 _FIELDS = {
-    "aminmax": "min max", "histogram": "hist bin_edges", "frexp": "mantissa exponent",
+    "aminmax": "min max", "histogram": "hist bin_edges",
+    "histogramdd": "hist bin_edges", "frexp": "mantissa exponent",
     "linalg_cholesky_ex": "L info", "linalg_eig": "eigenvalues eigenvectors",
     "linalg_eigh": "eigenvalues eigenvectors", "linalg_inv_ex": "inverse info",
     "geqrf": "a tau", "linalg_ldl_factor": "LD pivots", "linalg_ldl_factor_ex": "LD pivots info",

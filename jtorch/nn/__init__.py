@@ -73,6 +73,7 @@ from jtorch.nn.dropout import (
     FeatureAlphaDropout,
 )
 from jtorch.nn.embedding import Embedding, EmbeddingBag
+from jtorch.nn.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
 from jtorch.nn.lazy import LazyLinear
 from jtorch.nn.lazy_layers import (
     LazyBatchNorm1d,

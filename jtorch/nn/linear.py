@@ -79,6 +79,10 @@ class Linear(Module):
 _NAMES, _OF_CLASS = frozenset(("weight", "bias")), Linear.__dict__
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """``Linear`` under the name that PyTorch's attention layers give their last one."""
+
+
 class Bilinear(Module):
     """``x1 @ weight[k] @ x2 + bias``: (..., in1) and (..., in2) to (..., out).
 

@@ -21,6 +21,7 @@ from jtorch.eager.functions import (
     factors,
     gathering,
     joining,
+    mapping,
     masking,
     metadata,
     ordering,
@@ -39,10 +40,9 @@ from jtorch.eager.functions import (
 
 MODULES: tuple[Any, ...] = (
     activations, arithmetic, comparison, complex_numbers, conversion, counting, cumulative,
-    decompositions, distances, einsum, elsewhere, factors, gathering, joining, masking, metadata, ordering,
-    parting,
-    products, reductions, reordering, repeating, scattering, shape, solvers, statistics, striding,
-    triangles,
+    decompositions, distances, einsum, elsewhere, factors, gathering, joining, mapping, masking,
+    metadata, ordering, parting, products, reductions, reordering, repeating, scattering, shape,
+    solvers, statistics, striding, triangles,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {name: f for m in MODULES for name, f in m.FUNCTIONS.items()}
 METHODS: dict[str, Any] = {name: f for m in MODULES for name, f in m.METHODS.items()}

@@ -59,9 +59,9 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     return counts.to(input.dtype)
 
 
-def _check_bins(bins: int) -> None:
+def _check_bins(bins: int, of: int = 0) -> None:
     if bins <= 0:
-        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension {of}")
 
 
 def _check_finite(what: str, low: Any, high: Any) -> None:
@@ -108,16 +108,17 @@ def _ones(x: Tensor) -> Tensor:
     return wrap(op_module.CONTEXT.get().xp.full(1, shape=tuple(x.shape), dtype=x.dtype.numpy))
 
 
-def _edges(x: Tensor, bins: int, range: Any) -> Tensor:
-    _check_bins(bins)
+def _edges(x: Tensor, bins: int, range: Any, of: int = 0) -> Tensor:
+    """Those of ``bins`` equal parts of the range, which is that of the dim ``of``."""
+    _check_bins(bins, of)
     first, last = range or (0, 0)
     if first > last:
         raise RuntimeError(
             f"torch.histogramdd: min should not exceed max, but got min {first:g} max {last:g} for "
-            "dimension 0"
+            f"dimension {of}"
         )
     low, high = _range(x, first, last, margin=0.5)
-    _check_finite("torch.histogramdd: dimension 0's range", low, high)
+    _check_finite(f"torch.histogramdd: dimension {of}'s range", low, high)
     steps = op_module.CONTEXT.get().xp.iota(shape=(bins + 1,), axis=0, dtype=x.dtype.numpy)
     line = wrap(steps) / bins
     return APPLY["lerp"](line * 0 + low, line * 0 + high, line)

@@ -23,6 +23,7 @@ from jtorch.eager.functions.places import (
 )
 from jtorch.eager.indexing import index_put, index_put_
 from jtorch.eager.inplace import in_place_function
+from jtorch.eager.messages import long_name
 from jtorch.eager.sixteen_bits import in_float32, is_half
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
@@ -223,6 +224,56 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
         raise IndexError(f"index_copy_(): {error}") from None
 
 
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """What ``source[i]`` sends to position ``index[i]`` of ``dim``, reduced by "prod", "mean", "amax" or
+    "amin".
+
+    Without ``include_self`` what stood at a position that something is sent to takes no part.
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+        )
+    axis = ax.one(dim, input.ndim)
+    if index.ndim > 1:
+        kind = long_name(index._data.dtype)
+        raise IndexError(
+            f"index_reduce_(): Index is supposed to be a vector, but got dim: {index.ndim} with type: "
+            f"{kind} and "
+            f"size: {list(index.shape)}"
+        )
+    words = f"Expected dtype int32/int64 for index but got: {long_name(index._data.dtype)}"
+    index = as_long(index, "index_reduce_", words)
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"index_reduce_(): self ({dtype_name(input)}) and source ({dtype_name(source)}) must have the "
+            f"same "
+            "scalar type"
+        )
+    if source.ndim == input.ndim and source.shape[axis] != index.numel():
+        raise RuntimeError(
+            f"index_reduce_(): Number of indices ({index.numel()}) should be equal to source.size(dim): "
+            f"({source.shape[axis]}), for dim: {dim}"
+        )
+    if source.ndim != input.ndim or _without(source, axis) != _without(input, axis):
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+            f"self.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+        )
+    wide = index.reshape([-1 if k == axis else 1 for k in range(input.ndim)]).expand(source.shape)
+    try:
+        if reduce == "mean":
+            facts = {"axis": axis, "mean": True, "include_self": include_self}
+            return APPLY["scatter_reduce"](input, wide, source, **facts)
+        return _combined(input, axis, wide, source, reduce, include_self)
+    except (IndexError, RuntimeError) as error:
+        if "out of" in str(error):
+            raise IndexError(OUT_OF_RANGE) from None
+        raise
+
+
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """``input`` with the number ``value`` (or 0-d tensor) at the positions ``index`` of ``dim``."""
     axis = ax.one(dim, input.ndim)
@@ -244,7 +295,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 
 FUNCTIONS: dict[str, Callable] = {
-    f.__name__: lifted(f) for f in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill)
+    f.__name__: lifted(f)
+    for f in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill, index_reduce)
 } | {"put": put, "index_put": index_put}
 METHODS: dict[str, Any] = dict(FUNCTIONS)
 METHODS |= {f"{name}_": in_place_function(f) for name, f in FUNCTIONS.items() if name != "index_put"}

@@ -90,6 +90,8 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The ``p``-norm between all pairs of rows (N, M), as a vector of N (N - 1) / 2 in the order of pairs."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    if not input.is_floating_point():
+        raise RuntimeError("pdist only supports floating-point dtypes")
     if not p >= 0:
         raise RuntimeError("pdist only supports non-negative p values")
     n = input.shape[0]

@@ -76,6 +76,7 @@ from jtorch.nn.functional.distance import (
     cosine_similarity,
     normalize,
     pairwise_distance,
+    pdist,
 )
 from jtorch.nn.functional.dropout import (
     alpha_dropout,
@@ -95,6 +96,12 @@ from jtorch.nn.functional.embedding import (
     one_hot as one_hot,
 )
 from jtorch.nn.functional.folding import fold, unfold
+from jtorch.nn.functional.fractional_pooling import (
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+)
 from jtorch.nn.functional.linear import (
     bilinear,
     linear,

@@ -10,6 +10,7 @@ from typing import Any
 from jtorch.eager.public import Tensor, functions, vector_norm
 
 cosine_similarity, pairwise_distance = functions.cosine_similarity, functions.pairwise_distance
+pdist = functions.pdist
 
 
 def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Tensor:

@@ -18,9 +18,10 @@ from jtorch.nn.functional.adaptive_pooling import (
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
+from jtorch.nn.functional.resampling import Taps, antialiased, weighted, weighted_bytes
 
-_Taps = list[tuple[np.ndarray, np.ndarray]]  # (places in the input, weights) for each output place
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}  # mode -> spatial dims
+_OF_BYTES = ("nearest", "nearest-exact", "bilinear", "bicubic")
 _NAMES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
 
 
@@ -33,7 +34,9 @@ def interpolate(
     """(N, C, ...) with its spatial dims in ``size``, or ``scale_factor`` times as large.
 
     ``mode`` is nearest, nearest-exact, linear (3-D), bilinear, bicubic (4-D), trilinear (5-D) or area.
-    Raises ValueError and NotImplementedError where the arguments don't go together, and for ``antialias``.
+    Raises ValueError and NotImplementedError where the arguments don't go together. ``antialias``, of
+    bilinear and bicubic, widens their filters where images shrink, as Pillow does. Images of uint8 are
+    rounded after each dim.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
     """
     _check_mode(input, mode, align_corners, antialias)
@@ -42,12 +45,32 @@ def interpolate(
     if mode == "area":
         pools = {3: adaptive_avg_pool1d, 4: adaptive_avg_pool2d, 5: adaptive_avg_pool3d}
         return pools[input.ndim](input, sizes)
-    if not input.is_floating_point():
+    is_bytes = input.dtype.numpy == np.uint8
+    if not input.is_floating_point() and not (is_bytes and mode in _OF_BYTES):
         raise NotImplementedError(f"\"upsample_{mode}\" not implemented for '{input.dtype}'")
     out = input
-    for dim, (m, scale) in enumerate(zip(sizes, scales, strict=True), 2):
-        out = _along(out, dim, m, scale, mode, bool(align_corners))
+    along = list(enumerate(zip(sizes, scales, strict=True), 2))
+    by_weights = antialias or (is_bytes and not mode.startswith("nearest"))
+    for dim, (m, scale) in reversed(along) if by_weights else along:
+        if by_weights:
+            out = _by_weights(out, dim, m, scale, mode, bool(align_corners), antialias)
+        else:
+            out = _along(out, dim, m, scale, mode, bool(align_corners))
     return apart(out, input)
+
+
+def _by_weights(
+    input: Tensor, dim: int, m: int, scale: float | None, mode: str, align_corners: bool, antialias: bool
+) -> Tensor:
+    n = input.shape[dim]
+    if antialias:
+        taps = antialiased(n, m, scale, mode, align_corners)
+    else:
+        source = _sources(n, m, scale, align_corners)
+        taps = _cubic(n, source) if mode == "bicubic" else _linear(n, source)
+    if input.is_floating_point():
+        return weighted(input, dim, taps)
+    return weighted_bytes(input, dim, n, taps)
 
 
 def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
@@ -65,14 +88,12 @@ def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias:
             raise NotImplementedError(
                 f"Got {input.ndim}D input, but {mode} mode needs {_LINEAR[mode] + 2}D input"
             )
-    if antialias:
-        if mode not in ("bilinear", "bicubic") or input.ndim != 4:
-            raise ValueError(
-                "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a "
-                "4-D tensor "
-                "as input"
-            )
-        raise NotImplementedError("interpolate(antialias=True) is not there")
+    if antialias and (mode not in ("bilinear", "bicubic") or input.ndim != 4):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D "
+            "tensor "
+            "as input"
+        )
     if not fits:
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: "
@@ -147,15 +168,7 @@ def _along(input: Tensor, dim: int, m: int, scale: float | None, mode: str, alig
         return functions.index_select(input, dim, tensor(_nearest(n, m, scale, shift)))
     source = _sources(n, m, scale, align_corners)
     taps = _cubic(n, source) if mode == "bicubic" else _linear(n, source)
-    shape = (m, *(1,) * (input.ndim - dim - 1))
-    parts = [
-        functions.index_select(input, dim, tensor(places)) * tensor(weights).to(input.dtype).reshape(shape)
-        for places, weights in taps
-    ]
-    out: Any = parts[0]
-    for part in parts[1:]:
-        out = out + part
-    return out
+    return weighted(input, dim, taps)
 
 
 def _repeats(n: int, m: int, times: int, scale: float | None, shift: float) -> bool:
@@ -181,14 +194,14 @@ def _sources(n: int, m: int, scale: float | None, align_corners: bool) -> np.nda
     return (np.arange(m) + 0.5) * (1.0 / scale if scale else n / m) - 0.5
 
 
-def _linear(n: int, source: np.ndarray) -> _Taps:
+def _linear(n: int, source: np.ndarray) -> Taps:
     source = np.maximum(source, 0.0)
     low = np.minimum(source.astype(np.int64), n - 1)
     weight = np.clip(source - low, 0.0, 1.0)
     return [(low, 1.0 - weight), (np.minimum(low + 1, n - 1), weight)]
 
 
-def _cubic(n: int, source: np.ndarray) -> _Taps:
+def _cubic(n: int, source: np.ndarray) -> Taps:
     """Keys' kernel with a = -0.75. Source: Keys 1981, IEEE TASSP 29(6)."""
     a = -0.75
     low = np.floor(source).astype(np.int64)
