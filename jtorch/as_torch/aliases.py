@@ -26,7 +26,6 @@ _NAMES = {
     "torch.nn.modules.utils": "jtorch.as_torch.tuples",
     "torch.serialization": "jtorch.serialization",
     "torch.random": "jtorch.random",
-    "torch.multiprocessing": "multiprocessing",
     "torch.distributed._composable.fsdp": "jtorch.distributed.fsdp",  # where it was first
     "torch.optim._functional": "",
     "torchvision": "jtorch.vision",

@@ -9,7 +9,6 @@ from types import FrameType
 from typing import Any
 
 PLANNED = {
-    "torch.multiprocessing": "spawn() and strategies of sharing: planned",
     "torch.onnx": "export: planned",
 }
 NOT_PLANNED = {
@@ -33,7 +32,6 @@ NOT_PLANNED = {
     "torch.utils.bottleneck": "not planned",
     "torch.utils.cpp_extension": "ops in C++: not planned, see jtorch.core.op",
     "torch.utils.mobile_optimizer": "not planned",
-    "torch.utils.tensorboard": "logging for TensorBoard: not planned",
     "torch._dynamo": "PyTorch's compiler: not planned, see jtorch.compile",
     "torch._inductor": "PyTorch's compiler: not planned, see jtorch.compile",
     "torchvision.models": "networks but ResNets, and trained weights: not planned",

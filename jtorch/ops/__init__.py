@@ -13,6 +13,8 @@ over axes of one element as eager mode's do, where ``affine`` says 0. Where no s
 Loops over time (scanning) are ops of recordings alone, and in no table: recurrent layers run as their turns.
 """
 
+import importlib
+
 from jtorch.ops import (  # for their declarations
     activation,
     attention,
@@ -59,3 +61,10 @@ from jtorch.ops import (  # for their declarations
     update,
     weighted,
 )
+
+
+def __getattr__(name: str) -> object:
+    """``torch.ops.aten``, for programs that call ops by PyTorch's schemas; it stands on all that is above."""
+    if name == "aten":
+        return importlib.import_module("jtorch.compat.aten")
+    raise AttributeError(f"module 'jtorch.ops' has no attribute '{name}'")

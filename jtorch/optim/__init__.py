@@ -8,6 +8,7 @@ from jtorch.optim.adam import Adam, AdamW
 from jtorch.optim.adamax import Adamax
 from jtorch.optim.asgd import ASGD
 from jtorch.optim.lbfgs import LBFGS
+from jtorch.optim.muon import Muon
 from jtorch.optim.nadam import NAdam
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.radam import RAdam
