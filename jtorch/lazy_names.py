@@ -29,6 +29,9 @@ _GIVEN = {
         "is_autocast_cpu_enabled", "is_autocast_enabled", "set_autocast_cache_enabled",
         "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled",
     ),
+    "jtorch.eager.factors": (
+        "geqrf", "lu_unpack", "orgqr", "ormqr", "triangular_solve",
+    ),
     "jtorch.eager.finite_differences": (
         "gradient",
     ),
@@ -108,6 +111,8 @@ _GIVEN = {
 }  # fmt: skip
 ORIGIN = {name: (module, name) for module, names in _GIVEN.items() for name in names}
 ORIGIN |= {
+    "lu": ("jtorch.eager.factors", "lu_old"),
+    "lu_solve": ("jtorch.eager.factors", "lu_solve_old"),
     "adaptive_max_pool1d": ("jtorch.nn.functional", "adaptive_max_pool1d_with_indices"),
     "set_default_tensor_type": ("jtorch.compat.legacy", "set_default_tensor_type"),
 }

@@ -18,10 +18,8 @@ from jtorch.eager.functions import (
     distances,
     einsum,
     elsewhere,
-    factors,
     gathering,
     joining,
-    mapping,
     masking,
     metadata,
     ordering,
@@ -40,7 +38,7 @@ from jtorch.eager.functions import (
 
 MODULES: tuple[Any, ...] = (
     activations, arithmetic, comparison, complex_numbers, conversion, counting, cumulative,
-    decompositions, distances, einsum, elsewhere, factors, gathering, joining, mapping, masking,
+    decompositions, distances, einsum, elsewhere, gathering, joining, masking,
     metadata, ordering, parting, products, reductions, reordering, repeating, scattering, shape,
     solvers, statistics, striding, triangles,
 )  # fmt: skip

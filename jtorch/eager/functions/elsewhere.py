@@ -1,5 +1,4 @@
-"""Methods of Tensor whose functions lie in modules above this one: each imports its module when it is
-called."""
+"""Methods of Tensor whose functions lie in other modules, which are imported when one of them is called."""
 
 from __future__ import annotations
 
@@ -48,9 +47,64 @@ def istft(
     )
 
 
+def geqrf(self: Tensor) -> Any:
+    """See ``torch.geqrf``."""
+    return _factors().geqrf(self)
+
+
+def lu(self: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """See ``torch.lu``."""
+    return _factors().lu_old(self, pivot, get_infos)
+
+
+def lu_solve(self: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """See ``torch.lu_solve``."""
+    return _factors().lu_solve_old(self, LU_data, LU_pivots)
+
+
+def orgqr(self: Tensor, input2: Tensor) -> Tensor:
+    """See ``torch.orgqr``."""
+    return _factors().orgqr(self, input2)
+
+
+def ormqr(self: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """See ``torch.ormqr``."""
+    return _factors().ormqr(self, input2, input3, left, transpose)
+
+
+def triangular_solve(
+    self: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    """See ``torch.triangular_solve``."""
+    return _factors().triangular_solve(self, A, upper, transpose, unitriangular)
+
+
+def map_(self: Tensor, other: Tensor, callable: Callable) -> Tensor:
+    """Each element replaced by ``callable(element, element of other)``, which broadcasts."""
+    return _module("jtorch.eager.mapping").map_(self, other, callable)
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable) -> Tensor:
+    """Each element replaced by ``callable(element, element of x, element of y)``; both broadcast."""
+    return _module("jtorch.eager.mapping").map2_(self, x, y, callable)
+
+
 def _spectra() -> Any:
-    return importlib.import_module("jtorch.signal.spectra")
+    return _module("jtorch.signal.spectra")
+
+
+def _factors() -> Any:
+    return _module("jtorch.eager.factors")
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(name)
 
 
 FUNCTIONS: dict[str, Callable] = {}
-METHODS: dict[str, Callable] = {"istft": istft, "stft": stft}
+METHODS: dict[str, Callable] = {
+    f.__name__: f
+    for f in (
+        geqrf, istft, lu, lu_solve, map2_, map_, orgqr, ormqr, stft, triangular_solve,
+    )
+}  # fmt: skip

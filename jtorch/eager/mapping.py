@@ -49,7 +49,3 @@ def _mapped(name: str, self: Tensor, others: tuple[Any, ...], callable: Callable
 
 def _type_of(tensor: Tensor) -> str:
     return f"torch.{long_name(tensor._data.dtype)}Tensor"
-
-
-FUNCTIONS: dict[str, Callable] = {}
-METHODS: dict[str, Callable] = {"map2_": map2_, "map_": map_}

@@ -5,12 +5,11 @@ Source: https://docs.pytorch.org/docs/stable/linalg.html
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from jtorch.core import return_types
 from jtorch.core.dtypes import int32
-from jtorch.eager.binding import APPLY
+from jtorch.eager.binding import APPLY, accepting
 from jtorch.eager.functions.solvers import (
     _batched,
     _factors,
@@ -44,6 +43,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     return return_types.linalg_lu_factor_ex(LU, pivots, APPLY["where"](zero.any(-1), first, 0).to(int32))
 
 
+@accepting
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Any:
@@ -60,17 +60,20 @@ def lu_unpack(
     return return_types.lu_unpack(P if unpack_pivots else empty, *parts)
 
 
+@accepting
 def lu_solve_old(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """``linalg.lu_solve`` under its old name in the module ``torch``."""
     return lu_solve(LU_data, LU_pivots, input)
 
 
+@accepting
 def lu_old(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """(LU, pivots), with info where ``get_infos``: ``linalg.lu_factor`` under its old name."""
     LU, pivots, info = lu_factor_ex(A, pivot=pivot)
     return (LU, pivots, info) if get_infos else (LU, pivots)
 
 
+@accepting
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
@@ -144,6 +147,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
 # -- reflections ---------------------------------------------------------------------------------------------
 
 
+@accepting
 def geqrf(input: Tensor) -> Any:
     """(a, tau): R, and below it the reflections whose product is Q, see ``linalg.householder_product``. No
     gradient follows; ``linalg.qr`` has one."""
@@ -170,11 +174,13 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     return APPLY["reflected"](input, tau, _identity(input), transposed=False)
 
 
+@accepting
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """``linalg.householder_product``"""
     return householder_product(input, input2)
 
 
+@accepting
 def ormqr(
     input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
@@ -223,13 +229,3 @@ def _check_tau(name: str, input: Tensor, tau: Tensor) -> None:
             f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got "
             f"{list(tau.shape[:-1])}"
         )
-
-
-FUNCTIONS: dict[str, Callable] = {
-    "geqrf": geqrf, "lu": lu_old, "lu_solve": lu_solve_old, "lu_unpack": lu_unpack, "orgqr": orgqr,
-    "ormqr": ormqr,
-    "triangular_solve": triangular_solve,
-}  # fmt: skip
-METHODS: dict[str, Callable] = {
-    name: FUNCTIONS[name] for name in ("geqrf", "lu", "lu_solve", "orgqr", "ormqr", "triangular_solve")
-}
