@@ -12,6 +12,7 @@ from typing import Any
 
 from jtorch.core.number_ranges import is_number
 from jtorch.eager.functions.norms import vector_norm
+from jtorch.eager.messages import broadcast_mismatch, long_name
 from jtorch.eager.methods import FUNCTIONS as _FUNCTIONS
 from jtorch.eager.tensor import Tensor
 
@@ -69,15 +70,10 @@ def _of_dtype(tensor: Tensor, result: Tensor, name: str) -> Tensor:
         )
     if result.is_floating_point() and not (tensor.is_floating_point() or tensor.is_complex()):
         raise RuntimeError(
-            f"result type {_long(result)} can't be cast to the desired output type {_long(tensor)}"
+            f"result type {long_name(result._data.dtype)} can't be cast to the desired output type "
+            f"{long_name(tensor._data.dtype)}"
         )
     return result
-
-
-def _long(tensor: Tensor) -> str:
-    from jtorch.eager.messages import long_name
-
-    return long_name(tensor._data.dtype)
 
 
 def _unary(name: str) -> Callable:
@@ -165,6 +161,9 @@ def _foreach_zero_(self: Any) -> Any:
 def _foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     tensors = _checked("_foreach_copy_", self)
     for t, source in zip(tensors, _others(tensors, src), strict=True):
+        mismatch = broadcast_mismatch([tuple(t.shape), tuple(source.shape)])
+        if mismatch is not None:
+            raise RuntimeError(mismatch)
         t.copy_(source)
     return self
 
