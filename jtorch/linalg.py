@@ -7,8 +7,8 @@ from collections.abc import Callable as _Callable
 from typing import Any as _Any
 
 from jtorch.core.errors import LinAlgError
-from jtorch.eager.autocasting import autocasts as _autocasts
 from jtorch.eager import factors as _factors
+from jtorch.eager.autocasting import autocasts as _autocasts
 from jtorch.eager.binding import accepting as _accepting_keywords
 from jtorch.eager.functions import decompositions as _decompositions
 from jtorch.eager.functions import norms as _norms
