@@ -8,7 +8,7 @@ with a graph. The first call that meets such a function runs eagerly, and tells.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -64,6 +64,15 @@ class Seen:
         self._problems[code] = self._problems.get(code) or problem
 
 
+@contextmanager
+def _in_force(call: Trial | Resumed) -> Iterator[None]:
+    token = CURRENT.set(call)
+    try:
+        yield
+    finally:
+        CURRENT.reset(token)
+
+
 class Trial:
     """One eager call."""
 
@@ -77,11 +86,10 @@ class Trial:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Disabled functions that run inside are looked at."""
-        token = CURRENT.set(self)
         try:
-            yield
+            with _in_force(self):
+                yield
         finally:
-            CURRENT.reset(token)
             self._draws |= default_generator.position() != self._at
             for function, callee in self._drawing if self._draws else ():
                 self._seen.note(function, str(callee.error(*DRAWS)))
@@ -135,13 +143,9 @@ class Resumed:
     def __init__(self, error: CompileError) -> None:
         self._error, self._left = error, list(error.answers)
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        token = CURRENT.set(self)
-        try:
-            yield
-        finally:
-            CURRENT.reset(token)
+    def watching(self) -> AbstractContextManager[None]:
+        """Disabled functions that run inside ask this."""
+        return _in_force(self)
 
     def run(self, function: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         """``function(*args, **kwargs)``, or what it gave."""
