@@ -38,7 +38,7 @@ class autocast:  # noqa: N801 - PyTorch's name
     >>> a = jtorch.ones(2, 2)
     >>> with jtorch.autocast("cpu", dtype=jtorch.bfloat16):
     ...     print((a @ a).dtype, a.exp().dtype)
-    torch.bfloat16 torch.float32
+    jtorch.bfloat16 jtorch.float32
 
     On a device that is not there it warns and does nothing, as in PyTorch. Parameters in float32 are cast
     once a block, unless ``cache_enabled`` is False. Raises RuntimeError for a device that PyTorch has no

@@ -25,7 +25,19 @@ class Setting:
 
 
 QUIET = "quiet"  # instead of stages: no line on a terminal while a first call takes long
-STAGES = ("trace", "prune", "fold", "simplify", "share", "graph", "final", "plan", "kernels", "retrace")
+STAGES = (
+    "trace",
+    "widen",
+    "prune",
+    "fold",
+    "simplify",
+    "share",
+    "graph",
+    "final",
+    "plan",
+    "kernels",
+    "retrace",
+)
 
 SETTINGS = {
     s.name: s

@@ -30,6 +30,7 @@ def _with(shape, axis, size):
     dtype=lambda dtypes, statics: _COMPLEX.get(dtypes[0], dtypes[0]),
     holomorphic=False,
     public=None,
+    axes=("axes",),
     grad_name="FftC2CBackward0",
 )
 def fft_complex(xp, x, *, axes, forward, divisor):
@@ -48,6 +49,7 @@ def _(xp, g, x_dtype, axes, forward, divisor):
     dtype=lambda dtypes, statics: _COMPLEX[dtypes[0]],
     holomorphic=False,
     public=None,
+    axes=("axes",),
     grad_name="FftR2CBackward0",
 )
 def fft_halved(xp, x, *, axes, divisor):
@@ -70,6 +72,7 @@ def _(xp, g, x_shape, axes, divisor):
     dtype=lambda dtypes, statics: _REAL[dtypes[0]],
     holomorphic=False,
     public=None,
+    axes=("axes",),
     grad_name="FftC2RBackward0",
 )
 def fft_real(xp, x, *, axes, size, divisor):

@@ -51,7 +51,7 @@ def widened(eqn: Eqn, find: Any) -> tuple[Eqn, ...] | None:
         return _cast(eqn.inputs[0], first, eqn), _cast(first, eqn.outputs[0], eqn)
     made: list[Eqn] = []
     inputs = tuple(_in_float32(a, eqn, made) for a in eqn.inputs)
-    if eqn.op is BY_NAME["full"]:
+    if eqn.op is BY_NAME["full"] and eqn.outputs[0].dtype in HALVES:
         inputs = (_rounded(eqn.inputs[0], eqn.outputs[0].dtype, eqn, made),)
     statics = {name: _FLOAT32 if value in _NAMED else value for name, value in _typed(eqn)}
     out = eqn.outputs[0]

@@ -176,6 +176,17 @@ class Batching(Evaluator):
     def new(self, array: np.ndarray) -> Any:
         return self.below.new(array)
 
+    def move(self, value: Any, device: Any) -> Any:
+        if self.has(value):
+            return self.wrap(self.below.move(value.value, device))
+        return self.below.move(value, device)
+
+    def namespace(self, value: Any) -> Any:
+        return self.xp if self.has(value) else self.below.namespace(value)
+
+    def limit(self, wanted: Any, targets: Any) -> None:
+        self.below.limit(wanted, targets)
+
     def lift(self, value: Any) -> Any:
         if isinstance(value, (tuple, list)):
             return tuple(map(self.lift, value))
