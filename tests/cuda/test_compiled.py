@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 
 import pytest
@@ -12,7 +13,13 @@ from jtorch.core.errors import CompileError, EagerWarning
 from tests.each import each
 
 F = nn.functional
-pytestmark = pytest.mark.usefixtures("cuda")
+pytestmark = [
+    pytest.mark.usefixtures("cuda"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("numba_cuda") is None,
+        reason="numba-cuda, which compiles kernels, is not there",
+    ),
+]
 
 
 def same(found, expected, tolerance=0.0):
