@@ -457,9 +457,6 @@ class CompiledFunction(Asks):
         context: Context, timings: Timings, changes: tuple[Change, ...], refused: bool,
     ) -> CompiledPlan | None:  # fmt: skip
         if made.error is not None and made.device is not None:
-            import traceback
-
-            traceback.print_exception(made.error)
             return None  # eager mode says so
         if made.error is not None:
             self._raise(made.error, CompiledPlan(made, leaves, context, timings, targets.INTERPRETER), leaves)

@@ -19,67 +19,42 @@ from jtorch.nn import functional as _F
 _Size = int | Sequence[int]
 
 
-def _of(
-    convolution: Callable, shape: Any, other: Tensor, grad_output: Tensor, facts: tuple, of_weight: bool
-) -> Tensor:  # fmt: skip
-    """The gradient of ``convolution(input, weight)`` with respect to the one of ``shape``."""
+def _gradients(convolution: Callable) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """Those of ``convolution`` with respect to its input, and to its weight."""
+
+    def of_input(
+        input_size: Any, weight: Tensor, grad_output: Tensor, stride: _Size = 1, padding: _Size = 0,
+        dilation: _Size = 1, groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        facts = (None, stride, padding, dilation, groups)
+        return _pulled(lambda wanted: convolution(wanted, weight, *facts), input_size, grad_output)
+
+    def of_weight(
+        input: Tensor, weight_size: Any, grad_output: Tensor, stride: _Size = 1, padding: _Size = 0,
+        dilation: _Size = 1, groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        facts = (None, stride, padding, dilation, groups)
+        return _pulled(lambda wanted: convolution(input, wanted, *facts), weight_size, grad_output)
+
+    name = convolution.__name__
+    for function, part in ((of_input, "input"), (of_weight, "weight")):
+        function.__name__ = function.__qualname__ = f"{name}_{part}"
+        function.__doc__ = (
+            f"The gradient of ``{name}`` with respect to its {part}, whose size is ``{part}_size``."
+        )
+    return of_input, of_weight
+
+
+def _pulled(linear: Callable[[Tensor], Tensor], size: Any, grad_output: Tensor) -> Tensor:
+    """The gradient of ``linear`` with respect to what it takes, of this ``size``."""
     with _enable_grad():
-        wanted = grad_output.new_zeros(tuple(shape)).requires_grad_()
-        out = convolution(*((other, wanted) if of_weight else (wanted, other)), *facts)
+        wanted = grad_output.new_zeros(tuple(size)).requires_grad_()
+        out = linear(wanted)
     (found,) = _grad(out, wanted, grad_output, create_graph=_is_grad_enabled())
     assert found is not None
     return found
 
 
-def conv1d_input(
-    input_size: Any, weight: Tensor, grad_output: Tensor, stride: _Size = 1, padding: _Size = 0,
-    dilation: _Size = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``conv1d`` with respect to its input of size ``input_size``."""
-    facts = (None, stride, padding, dilation, groups)
-    return _of(_F.conv1d, input_size, weight, grad_output, facts, False)
-
-
-def conv1d_weight(
-    input: Tensor, weight_size: Any, grad_output: Tensor, stride: _Size = 1, padding: _Size = 0,
-    dilation: _Size = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``conv1d`` with respect to its weight of size ``weight_size``."""
-    facts = (None, stride, padding, dilation, groups)
-    return _of(_F.conv1d, weight_size, input, grad_output, facts, True)
-
-
-def conv2d_input(
-    input_size: Any, weight: Tensor, grad_output: Tensor, stride: _Size = 1, padding: _Size = 0,
-    dilation: _Size = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``conv2d`` with respect to its input of size ``input_size``."""
-    facts = (None, stride, padding, dilation, groups)
-    return _of(_F.conv2d, input_size, weight, grad_output, facts, False)
-
-
-def conv2d_weight(
-    input: Tensor, weight_size: Any, grad_output: Tensor, stride: _Size = 1, padding: _Size = 0,
-    dilation: _Size = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``conv2d`` with respect to its weight of size ``weight_size``."""
-    facts = (None, stride, padding, dilation, groups)
-    return _of(_F.conv2d, weight_size, input, grad_output, facts, True)
-
-
-def conv3d_input(
-    input_size: Any, weight: Tensor, grad_output: Tensor, stride: _Size = 1, padding: _Size = 0,
-    dilation: _Size = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``conv3d`` with respect to its input of size ``input_size``."""
-    facts = (None, stride, padding, dilation, groups)
-    return _of(_F.conv3d, input_size, weight, grad_output, facts, False)
-
-
-def conv3d_weight(
-    input: Tensor, weight_size: Any, grad_output: Tensor, stride: _Size = 1, padding: _Size = 0,
-    dilation: _Size = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The gradient of ``conv3d`` with respect to its weight of size ``weight_size``."""
-    facts = (None, stride, padding, dilation, groups)
-    return _of(_F.conv3d, weight_size, input, grad_output, facts, True)
+conv1d_input, conv1d_weight = _gradients(_F.conv1d)
+conv2d_input, conv2d_weight = _gradients(_F.conv2d)
+conv3d_input, conv3d_weight = _gradients(_F.conv3d)

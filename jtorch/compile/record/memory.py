@@ -27,7 +27,7 @@ from jtorch.compile.record.view_chains import by_strides, direct
 from jtorch.core.device_array import ARRAYS, DeviceArray, address_of
 from jtorch.core.devices import CPU
 from jtorch.core.errors import CompileError, user_source
-from jtorch.core.op import BY_NAME, Evaluator, Op
+from jtorch.core.op import Evaluator, Op
 from jtorch.core.sizes import integer, shape_of
 from jtorch.core.strides import contiguous_strides, is_crowded
 from jtorch.eager.batching.values import ESCAPED, Batched
@@ -111,11 +111,11 @@ class Memory(Evaluator):
 
     def move(self, value: Any, device: Any) -> Any:
         if device.type == "cuda" and self.device is not None:
-            atom = self.read(self.lift(value))
-            if isinstance(atom, Var) and atom not in self.on_host:  # what a factory has just made
-                (moved,) = self.emit(BY_NAME["clone"], [atom], {})
-                self.on_device.add(moved)
-                return self.fresh(moved)
+            made = self.lift(value)
+            if self.read(made) not in self.on_host:  # by a factory
+                moved = self.xp.clone(made)
+                self.on_device.add(self.read(moved))
+                return moved
         return super().move(value, device)
 
     def leave_turn(self, does: str) -> None:

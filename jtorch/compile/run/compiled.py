@@ -98,6 +98,7 @@ class CompiledPlan:
 
     used = -1  # when a call last took the long way to it
     once = False  # whether it holds for one call only
+    memory: Any = None  # of the device that the tensors are on, if they are on one
     settled: Any = None  # the modes that its recording set and found set already
     facts: Any = None  # what it was recorded under, in words: see ``inspect/facts.py``
     profiled: Any = None  # what ``profile()`` found the latest time
@@ -111,6 +112,7 @@ class CompiledPlan:
         self.timings = timings
         self.gradients = Gradients()
         if capture.device is not None:
+            self.memory = targets.device_memory()
             self.gradients.zeros = self._zeros_there
             if capture.differentiable:
                 raise CompileError(
@@ -214,11 +216,11 @@ class CompiledPlan:
         return Destination(Use.GRAD, slot.index)
 
     def _zeros_there(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        return targets.device_memory().uploaded(np.zeros(shape, dtype))
+        return self.memory.uploaded(np.zeros(shape, dtype))
 
     def empty_there(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         """Memory on the device that the tensors are on."""
-        return targets.device_memory().empty(dtype, shape)
+        return self.memory.empty(dtype, shape)
 
     def lies_there(self, index: int) -> bool:
         """Whether result ``index`` is an array on a device."""
