@@ -108,7 +108,7 @@ def check(spec: str | device | int | None) -> device:
 
 def _present(wanted: device) -> device:
     if wanted.type == "cpu":
-        return wanted
+        return CPU if wanted == CPU else wanted  # the very object, which factories ask for at each call
     if wanted.type == "cuda" and cuda_is_available():
         if wanted.index:
             raise RuntimeError(
