@@ -16,10 +16,10 @@ import importlib.util
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -115,18 +115,17 @@ def _xla_flags(threads: int | None) -> str:
 
 def _serve(pipe: Connection, name: str, threads: int | None) -> None:
     """Answer questions until the other end closes: what the peer's process runs."""
-    sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - what users' steps print is no figure
-    contestant = Local(name, threads)
-    while True:
-        try:
-            question, *arguments = pipe.recv()
-        except EOFError:
-            return
-        try:
-            answer = (True, getattr(contestant, question)(*arguments))
-        except Exception as error:
-            answer = (False, contestant.told(error))
-        try:
-            pipe.send(answer)
-        except OSError:  # the parent was interrupted
-            return
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        # what users' steps print is no figure
+        contestant = Local(name, threads)
+        with contextlib.suppress(EOFError, OSError):  # OSError: closed without reading the last answer
+            while True:
+                question, *arguments = pipe.recv()
+                pipe.send(_answer(contestant, question, arguments))
+
+
+def _answer(contestant: Local, question: str, arguments: list[Any]) -> tuple[bool, Any]:
+    try:
+        return True, getattr(contestant, question)(*arguments)
+    except Exception as error:
+        return False, contestant.told(error)
