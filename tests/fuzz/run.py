@@ -205,17 +205,20 @@ class Judge:
     def _allowed(self, call: int, name: str, a: Array) -> float | None:
         """None where roundings decide the result."""
         largest = float(np.max(np.abs(a.elements[np.isfinite(a.elements)]), initial=0.0))
-        spread = 0.0
+        distances = []
         for other in self.others():
             b = other.shown[call].get(name, _ABSENT) if call < len(other.shown) else _ABSENT
             if isinstance(b, float):
                 b = Array("float64", np.array(b), (), 0)
             if not isinstance(b, Array) or b.elements.shape != a.elements.shape:
                 return None
-            spread = max(spread, _distance(a.elements, b.elements))
+            distances.append(_distance(a.elements, b.elements))
+        spread = max(distances)
         if not spread <= UNSTABLE * max(largest, 1e-3):
             return None
         unit = max(EPS.get(a.dtype, 0.0), self.coarsest)
+        if a.dtype == "float64" and distances[0] > UNITS * largest * unit:
+            unit = max(unit, EPS["float32"])  # with all floats in float64 it is another one: parts are float32
         return MARGIN * spread + max(UNITS * largest, 1.0) * unit
 
 
