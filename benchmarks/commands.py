@@ -14,8 +14,7 @@ from typing import Any
 from benchmarks import options as opt
 from benchmarks.machine import thread_variables
 from benchmarks.options import Parser
-from benchmarks.own.protocol import PROTOCOL, OwnFileError
-from benchmarks.own.protocol import check as check_own
+from benchmarks.own.protocol import PROTOCOL, OwnFileError, check as check_own
 
 NAMES = ("call", "toy", "rnn_cell", "mlp", "lenet", "rnn", "width")
 STORY = ("mlp", "lenet")  # a small network, where calls decide, and one where arithmetic does

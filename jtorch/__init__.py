@@ -3,75 +3,77 @@
 import functools as _functools
 import importlib as _importlib
 import typing as _typing
-from math import e, inf, nan, pi
+from math import e as e, inf as inf, nan as nan, pi as pi
 from typing import Any as _Any
 
 import jtorch.compile  # the decorator; it loads the compiler when it is first used
 import jtorch.ops
-from jtorch import autograd
+from jtorch import autograd as autograd
 from jtorch.core import higher as _higher
 from jtorch.core.allocation import keep_freed_memory as _keep_freed_memory
-from jtorch.core.devices import device, get_default_device, set_default_device
-from jtorch.core.dtypes import (
-    bfloat16,
-    complex64,
-    complex128,
-    dtype,
-    float16,
-    float32,
-    float64,
-    get_default_dtype,
-    int8,
-    int16,
-    int32,
-    int64,
-    set_default_dtype,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
+from jtorch.core.devices import (
+    device as device,
+    get_default_device as get_default_device,
+    set_default_device as set_default_device,
 )
-from jtorch.core.dtypes import bool_ as bool
+from jtorch.core.dtypes import (
+    bfloat16 as bfloat16,
+    bool_ as _bool,
+    complex64 as complex64,
+    complex128 as complex128,
+    dtype as dtype,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    get_default_dtype as get_default_dtype,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    set_default_dtype as set_default_dtype,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
+)
 from jtorch.core.memory_formats import (
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    layout,
-    memory_format,
-    preserve_format,
-    sparse_coo,
-    sparse_csr,
-    strided,
+    channels_last as channels_last,
+    channels_last_3d as channels_last_3d,
+    contiguous_format as contiguous_format,
+    layout as layout,
+    memory_format as memory_format,
+    preserve_format as preserve_format,
+    sparse_coo as sparse_coo,
+    sparse_csr as sparse_csr,
+    strided as strided,
 )
 from jtorch.eager.creation import FACTORIES as _FACTORIES
 from jtorch.eager.evaluate import EAGER as _EAGER
 from jtorch.eager.grad_mode import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
 )
 from jtorch.eager.methods import FUNCTIONS as _FUNCTIONS
-from jtorch.eager.printing import set_printoptions
-from jtorch.eager.tensor import Size, Tensor
-from jtorch.lazy_names import ORIGIN as _ORIGIN
-from jtorch.lazy_names import SUBMODULES as _SUBMODULES
+from jtorch.eager.printing import set_printoptions as set_printoptions
+from jtorch.eager.tensor import Size as Size, Tensor as Tensor
+from jtorch.lazy_names import ORIGIN as _ORIGIN, SUBMODULES as _SUBMODULES
 from jtorch.random import (
-    Generator,
-    default_generator,
-    get_rng_state,
-    initial_seed,
-    manual_seed,
-    seed,
-    set_rng_state,
+    Generator as Generator,
+    default_generator as default_generator,
+    get_rng_state as get_rng_state,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    seed as seed,
+    set_rng_state as set_rng_state,
 )
 
 if _typing.TYPE_CHECKING:  # what the op table and __getattr__ add below, written by tools/stubs.py
     from jtorch._functions import *  # noqa: F403
-
-    def compile(function: _Any = None, **options: _Any) -> _Any: ...
+    from jtorch.compile.decorator import compile as compile
 
 
 @_functools.cache
@@ -122,7 +124,7 @@ _higher.provide(
 _keep_freed_memory()
 globals().update({name: f for name, f in _FUNCTIONS.items() if name not in _ORIGIN})  # the whole function
 globals().update(_FACTORIES)
-double, half, long, int, short, float = float64, float16, int64, int32, int16, float32
+bool, double, half, long, int, short, float = _bool, float64, float16, int64, int32, int16, float32
 cfloat, cdouble = complex64, complex128
 newaxis = None
 

@@ -31,8 +31,19 @@ import numpy as np
 import jtorch
 from jtorch.core import dtypes as dt
 from jtorch.core.devices import CPU, device
-from jtorch.core.dtypes import bool_ as bool
-from jtorch.core.dtypes import float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+from jtorch.core.dtypes import (
+    bool_ as bool,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from jtorch.eager.tensor import Tensor
 
 __array_api_version__ = "2024.12"

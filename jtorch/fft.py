@@ -8,22 +8,19 @@ Source: https://docs.pytorch.org/docs/stable/fft.html
 
 from __future__ import annotations
 
-from collections.abc import Callable as _Callable
-from collections.abc import Sequence as _Sequence
+from collections.abc import Callable as _Callable, Sequence as _Sequence
 from typing import Any
 
 import numpy as _np
 
 from jtorch.core import dtypes as _dt
 from jtorch.core.op import CONTEXT as _CONTEXT
-from jtorch.eager.binding import APPLY as _APPLY
-from jtorch.eager.binding import accepting as _accepting_keywords
+from jtorch.eager.binding import APPLY as _APPLY, accepting as _accepting_keywords
 from jtorch.eager.factory import factory as _factory
 from jtorch.eager.functions.reordering import roll as _roll
 from jtorch.eager.messages import long_name as _long_name
 from jtorch.eager.methods import FUNCTIONS as _FUNCTIONS
-from jtorch.eager.tensor import Tensor
-from jtorch.eager.tensor import wrap as _wrap
+from jtorch.eager.tensor import Tensor, wrap as _wrap
 from jtorch.ops import axes as _ax
 
 _Dims = int | _Sequence[int] | None

@@ -10,10 +10,12 @@ from jtorch.core.errors import LinAlgError
 from jtorch.eager import factors as _factors
 from jtorch.eager.autocasting import autocasts as _autocasts
 from jtorch.eager.binding import accepting as _accepting_keywords
-from jtorch.eager.functions import decompositions as _decompositions
-from jtorch.eager.functions import norms as _norms
-from jtorch.eager.functions import products as _products
-from jtorch.eager.functions import solvers as _solvers
+from jtorch.eager.functions import (
+    decompositions as _decompositions,
+    norms as _norms,
+    products as _products,
+    solvers as _solvers,
+)
 from jtorch.eager.functions.triangles import powers as _powers
 from jtorch.eager.tensor import Tensor as _Tensor
 

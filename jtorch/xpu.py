@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from jtorch.compat.absent_gpu import device_count as device_count
-from jtorch.compat.absent_gpu import is_available as is_available
-from jtorch.compat.absent_gpu import manual_seed as manual_seed
+from jtorch.compat.absent_gpu import (
+    device_count as device_count,
+    is_available as is_available,
+    manual_seed as manual_seed,
+)
 
 
 def empty_cache() -> NoReturn:

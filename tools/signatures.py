@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jtorch.eager.binding import compiled_now
@@ -20,6 +20,16 @@ KNOWN = {
     *ALIASES, "Any", "Tensor", "Callable", "Sequence", "Iterable", "Iterator", "Generator", "None", "np",
     "tuple", "list", "dict", "object",
 }  # fmt: skip
+_SIZES = ("*size: _int", "size: Sequence[_int], *")
+# what ``*numbers, **named`` takes: the ways in which PyTorch writes it
+FORMS = {
+    **dict.fromkeys(("zeros", "ones", "empty", "rand", "randn"), _SIZES),
+    "resize_": ("self, *size: _int", "self, size: Sequence[_int], *"),
+    "randint": ("high: _int, size: Sequence[_int], *", "low: _int, high: _int, size: Sequence[_int], *"),
+    "randint_like": ("input: Tensor, high: Any, *", "input: Tensor, low: Any, high: Any, *"),
+    "random_": ("self, to: _int = ..., *", "self, from_: _int, /, to: _int | None, *"),
+    "uniform_": ("self, from_: _float = 0.0, /, to: _float = 1.0, *",),
+}
 HEADER = """from builtins import bool as _bool
 from builtins import complex as _complex
 from builtins import float as _float
@@ -27,7 +37,7 @@ from builtins import int as _int
 from builtins import str as _str
 from builtins import type as _type
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -48,12 +58,21 @@ def stub_of(
     """
     signature = inspect.signature(compiled_now(function))
     parameters = [p for p in _parameters(function, signature) if p.name not in drop]
+    if name in FORMS:
+        return "\n".join(_overloads(name, [p for p in parameters if p.kind is p.KEYWORD_ONLY]))
     if method and parameters and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
         parameters = parameters[1:]
     annotated = signature.return_annotation
     returned = result or "Any" if annotated is inspect.Signature.empty else annotation(annotated)
     listed = _listed(parameters)
     return f"def {name}({', '.join(['self', *listed] if method else listed)}) -> {returned}: ..."
+
+
+def _overloads(name: str, keywords: list[inspect.Parameter]) -> Iterator[str]:
+    listed = ", ".join(_listed(keywords)).removeprefix("*, ")
+    for form in FORMS[name]:
+        yield from ["@overload"] * (len(FORMS[name]) > 1)
+        yield f"def {name}({form}, {listed}) -> Tensor: ..."
 
 
 def _parameters(function: Callable, signature: inspect.Signature) -> list[inspect.Parameter]:

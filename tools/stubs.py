@@ -11,6 +11,8 @@ its globals, under PyTorch's argument names.
 from __future__ import annotations
 
 import ast
+import functools
+import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -102,7 +104,7 @@ def declaration(name: str) -> list[str]:
         return [f"{name}: Any"]
     if name.endswith("_") and not name.startswith("_") and _takes_anything(value):
         return [_in_place(name, value)]
-    return [stub_of(value, name, method=True, result=result_of(name, value))]
+    return stub_of(value, name, method=True, result=result_of(name, value)).splitlines()
 
 
 def _takes_anything(function: Callable) -> bool:
@@ -146,7 +148,17 @@ def _imported_late() -> Iterator[str]:
     for name in sorted(SUBMODULES):
         yield f"from jtorch import {name} as {name}"
     for name, (module, real) in sorted(ORIGIN.items()):
-        yield f"from {module} import {real} as {name}"
+        seen = real == name and real in _names_of(module)
+        yield f"from {module} import {real} as {name}" if seen else _function(name)
+    for name in sorted(TYPES):
+        yield f"{name}: _type[Tensor]"
+
+
+@functools.cache
+def _names_of(module: str) -> set[str]:
+    """What the text of a module defines or imports: what a type checker sees of it."""
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    return {name for node in tree.body for name in _defined(node)}
 
 
 def _function(name: str) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.eager import arrays, convolutions, operations, small
 from benchmarks.program import Program, Workload
-from benchmarks.workloads import ROWS as STEPS
-from benchmarks.workloads import transformer
+from benchmarks.workloads import ROWS as STEPS, transformer
 
 
 @dataclass(frozen=True)

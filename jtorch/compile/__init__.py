@@ -8,16 +8,19 @@ that can; of the ways to do this, it is the one that survives every form of impo
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from typing import Any
 
+from jtorch.compile.decorator import compile as _compile
+
+__signature__ = inspect.signature(_compile)
+__doc__ = f"jtorch.compile{__signature__}\n\n{_compile.__doc__}\n{__doc__}"  # for help()
+
 
 class _CallableModule(types.ModuleType):
-    def __call__(self, model: Any = None, **options: Any) -> Any:
-        from jtorch.compile.api import compile
-
-        return compile(model, **options)
+    __call__ = staticmethod(_compile)
 
 
 def kernels_of_formulas() -> Any:

@@ -1,8 +1,7 @@
-"""``jtorch.compile``: the decorator, and the function object it gives."""
+"""The function object that ``jtorch.compile`` gives."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import itertools
@@ -14,11 +13,12 @@ import time
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from jtorch.compile import debug, made_anew
 from jtorch.compile.asking import Asks, BoundFunction
+from jtorch.compile.decorator import P, R
 from jtorch.compile.eager_calls import EagerCalls, Form, form_of
 from jtorch.compile.graph.faults import fault_in, told
 from jtorch.compile.inspect.facts import facts_of
@@ -35,12 +35,11 @@ from jtorch.compile.inspect.ledger import (
 )  # fmt: skip
 from jtorch.compile.inspect.naming import labels_of, named_by
 from jtorch.compile.inspect.verify import Verifier
-from jtorch.compile.observe import frames
 from jtorch.compile.observe.attributes import CALLABLES
 from jtorch.compile.observe.effects import Filling
 from jtorch.compile.observe.reading import became
 from jtorch.compile.observe.texts import ErrorText
-from jtorch.compile.options import Options, parse
+from jtorch.compile.options import Options
 from jtorch.compile.record.answers import one_recording
 from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.record.capture import Capture, capture
@@ -64,8 +63,7 @@ from jtorch.compile.run import targets
 from jtorch.compile.run.caller import MISS
 from jtorch.compile.run.compiled import CompiledPlan
 from jtorch.compile.timings import Timings
-from jtorch.core import config, progress
-from jtorch.core import op as op_module
+from jtorch.core import config, op as op_module, progress
 from jtorch.core.environment import Exact
 from jtorch.core.errors import (
     CompileError,
@@ -90,6 +88,9 @@ _CANNOT_BE_RECORDED = "calls like it run eagerly; fullgraph=True makes an error 
 _LOOKS = 10  # how often a call looks for its plan while other threads change what plans rely on
 MAX_PLANS = 64  # per function; the least recently used one goes
 FORGOTTEN = -1  # when such a plan was used
+
+Q = ParamSpec("Q")
+S = TypeVar("S")
 
 FUNCTIONS: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()  # all there are, for ``reset``
 HOLDERS: list[list[CompiledFunction]] = []  # lists of who wants to look at all that are made, later
@@ -120,7 +121,7 @@ class _Shadowed:
         return self if instance is None else self.function(instance)
 
 
-class CompiledFunction(Asks):
+class CompiledFunction(Asks, Generic[P, R]):
     """A function that is recorded on its first call with arguments of a kind, and replayed after that.
 
     ``timings`` has the seconds of the latest compilation, ``graph()`` its IR, ``source()`` its kernels,
@@ -159,7 +160,7 @@ class CompiledFunction(Asks):
         if self.options.verify_every:
             self.verifier = Verifier(self.options.verify_every, dict(self.options.budget))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.shared_code is not None and not made_anew.is_like(self, self.shared_code):
             self.reset()
         latest = self._latest  # another thread may put a plan of its own there meanwhile
@@ -198,6 +199,12 @@ class CompiledFunction(Asks):
             add_line(error)
             raise
 
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(
+        self: CompiledFunction[Concatenate[S, Q], R], instance: S, owner: type | None = None
+    ) -> CompiledFunction[Q, R]: ...
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else BoundFunction(self, instance)
 
@@ -600,61 +607,3 @@ def _not_accepted(plan: CompiledPlan, leaves: list[Any], name: str) -> Exception
     guard = failing_guard(plan, leaves)
     why = "" if guard is None else guard.text
     return AssertionError(f"'{name}': a plan just made does not accept its own arguments: {why}")
-
-
-def compile(
-    model: Callable | None = None,
-    *,
-    fullgraph: bool | None = None,
-    dynamic: bool | None = None,
-    backend: Any = "jtorch",
-    mode: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    disable: bool = False,
-    verify: str = "off",
-    on_retrace: str | None = None,
-    max_branches: int = 16,
-) -> Any:
-    """Make a function (or a Module) run as one native call.
-
-    The function is recorded on its first call: every op, backward pass and optimizer step included. Later
-    calls with arguments of the same shapes, dtypes and static values replay the recording. Use it as
-    ``@jtorch.compile`` or ``f = jtorch.compile(f)``. Calls that cannot be recorded run eagerly, which an
-    ``EagerWarning`` tells once, with the line and the way round; with ``fullgraph=True`` they raise
-    ``CompileError``.
-
-    ``mode="interpret"`` runs the recorded graph with NumPy; ``backend="eager"`` and ``disable=True`` run the
-    function itself. ``verify="first"`` (or ``"every:100"``) compares replays with eager runs and raises
-    ``VerifyError`` where they differ. ``on_retrace`` says what a further recording does beside being noted
-    in ``f.retraces``: "warn", "raise" ``RetraceError``, or run that call in "eager" mode. ``options`` may
-    hold these two and "budget", the relative error that verifying allows by dtype name.
-
-    The second size of an argument is recorded as a symbol: one plan serves all further ones, and a size never
-    seen before costs about as much as an eager call, not a recording. ``dynamic=True`` does so from the first
-    call on, ``dynamic=False`` never. What the program asks of a size (``if x.shape[0] > 32``) is checked at
-    each call; another answer is another recording. An integer argument is read at each call from its second
-    value on, or a symbol as sizes are where more is asked of it than to be computed with.
-
-    ``if tensor:``, ``while tensor:`` and ``assert tensor`` are recorded as the way they go; a call that goes
-    another way gets a plan of its own, up to ``max_branches`` of them, and runs eagerly after that.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
-    """
-    chosen = parse(fullgraph, dynamic, backend, mode, options, disable, verify, on_retrace, max_branches)
-    return functools.partial(_compiled, options=chosen) if model is None else _compiled(model, chosen)
-
-
-def _compiled(model: Callable, options: Options) -> Any:
-    from jtorch.compile.module import optimized
-    from jtorch.nn.module import Module
-
-    if not callable(model):
-        raise TypeError(f"compile takes a function or a Module, got {type(model).__name__}")
-    if isinstance(model, (types.FunctionType, types.MethodType)) and hasattr(model, "_jtorch_disabled"):
-        options = dataclasses.replace(options, disabled=True)
-    if not options.disabled and config.get("COMPILE"):
-        frames.require_known()
-    if isinstance(model, Module):
-        return optimized(model, options)
-    made = CompiledFunction(model, options)
-    made_anew.share(made)
-    return made

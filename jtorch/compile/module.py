@@ -80,6 +80,6 @@ def optimized(module: Module, options: Any) -> OptimizedModule:
     part = module._compiled_part
     if part is module:
         return OptimizedModule(module, CompiledFunction(module, options))
-    compiled = CompiledFunction(functools.partial(uncompiled, part), options)
+    compiled: CompiledFunction = CompiledFunction(functools.partial(uncompiled, part), options)
     part._call_through(compiled)
     return OptimizedModule(module, CompiledInside(module, compiled))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch.cpu import amp
+from jtorch.cpu import amp as amp
 
 
 def is_available() -> bool:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jtorch.amp import GradScaler as _GradScaler
-from jtorch.amp import autocast as _autocast
+from jtorch.amp import GradScaler as _GradScaler, autocast as _autocast
 from jtorch.core.dtypes import bfloat16 as _bfloat16
 
 

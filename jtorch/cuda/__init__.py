@@ -13,11 +13,15 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from jtorch.compat.legacy import CUDA_TYPES as _CUDA_TYPES
-from jtorch.core import devices as _devices
-from jtorch.core import higher as _higher
-from jtorch.core.devices import DeviceError
-from jtorch.cuda import amp
-from jtorch.cuda.streams import Event, Stream, current_stream, default_stream
+from jtorch.core import devices as _devices, higher as _higher
+from jtorch.core.devices import DeviceError as DeviceError
+from jtorch.cuda import amp as amp
+from jtorch.cuda.streams import (
+    Event as Event,
+    Stream as Stream,
+    current_stream as current_stream,
+    default_stream as default_stream,
+)
 
 
 def is_available() -> bool:

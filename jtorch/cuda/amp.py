@@ -8,10 +8,12 @@ from __future__ import annotations
 import functools as _functools
 from typing import Any
 
-from jtorch.amp import GradScaler as _GradScaler
-from jtorch.amp import autocast as _autocast
-from jtorch.amp import custom_bwd as _custom_bwd
-from jtorch.amp import custom_fwd as _custom_fwd
+from jtorch.amp import (
+    GradScaler as _GradScaler,
+    autocast as _autocast,
+    custom_bwd as _custom_bwd,
+    custom_fwd as _custom_fwd,
+)
 
 custom_fwd = _functools.partial(_custom_fwd, device_type="cuda")
 custom_bwd = _functools.partial(_custom_bwd, device_type="cuda")

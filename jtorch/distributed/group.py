@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import config
-from jtorch.distributed import board as boards
-from jtorch.distributed import mpi
+from jtorch.distributed import board as boards, mpi
 from jtorch.distributed.errors import DistBackendError
 from jtorch.distributed.work import Order, Work, poll
 

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from jtorch.core import dtypes as dt
-from jtorch.core import op as op_module
+from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.casting import Casting, casts
 from jtorch.core.op import Context
 from jtorch.eager.tensor import Tensor

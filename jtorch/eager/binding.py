@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt
-from jtorch.core import op as op_module
+from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.op import BY_NAME, TABLE, Kind, Op
 from jtorch.eager import messages, results, shortcuts
 from jtorch.eager.autocasting import computed, uncast

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import devices
-from jtorch.core import dtypes as dt
-from jtorch.core import op as op_module
+from jtorch.core import devices, dtypes as dt, op as op_module
 from jtorch.eager import creation
 from jtorch.eager.data_errors import check_fits
 from jtorch.eager.factory import size_named

@@ -13,17 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import devices
-from jtorch.core import dtypes as dt
-from jtorch.core import memory_formats as formats
-from jtorch.core import op as op_module
+from jtorch.core import devices, dtypes as dt, memory_formats as formats, op as op_module
 from jtorch.core.dim import Dim, is_symbolic
 from jtorch.core.dtypes import get_default_dtype
 from jtorch.core.number_ranges import check_factor, check_number, check_scalar, element, require_number
 from jtorch.core.sizes import count_of
 from jtorch.eager.binding import APPLY
-from jtorch.eager.drawing import FUNCTIONS as RANDOM
-from jtorch.eager.drawing import rand, rand_like, randint, randn, randn_like, randperm  # noqa: F401
+from jtorch.eager.drawing import FUNCTIONS as RANDOM, rand, rand_like, randint, randn, randn_like, randperm  # noqa: F401
 from jtorch.eager.exchange import as_tensor, from_dlpack, from_numpy
 from jtorch.eager.factory import check_layout, factory, number, size_named, size_tuple, sizes
 from jtorch.eager.nested import tensor_of

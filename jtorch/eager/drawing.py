@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt
-from jtorch.core import memory_formats as formats
-from jtorch.core import op as op_module
+from jtorch.core import dtypes as dt, memory_formats as formats, op as op_module
 from jtorch.core.dtypes import get_default_dtype
 from jtorch.core.generator import Generator, default_generator
 from jtorch.eager.binding import APPLY, into

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import devices
-from jtorch.core import dtypes as dt
+from jtorch.core import devices, dtypes as dt
 from jtorch.core.op import CONTEXT
 from jtorch.eager.messages import long_name
 from jtorch.eager.nested import is_recorded, tensor_of

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import devices
-from jtorch.core import dtypes as dt
-from jtorch.core import memory_formats as formats
+from jtorch.core import devices, dtypes as dt, memory_formats as formats
 from jtorch.core.number_ranges import number_type
 from jtorch.core.sizes import has_negative
 from jtorch.eager.binding import into

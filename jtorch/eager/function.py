@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import op as op_module
-from jtorch.core import watch
+from jtorch.core import op as op_module, watch
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node, hung, modified_in_place, produced_by
 from jtorch.eager.rebase import LEAF_WRITTEN, VIEW_OF_LEAF, FromFunction, move, note_from_function

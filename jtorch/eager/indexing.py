@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt
-from jtorch.core import op as op_module
+from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.errors import user_source
 from jtorch.core.number_ranges import check_scalar
 from jtorch.core.sizes import slice_bounds

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.core import memory_formats as formats
-from jtorch.core import op as op_module
+from jtorch.core import memory_formats as formats, op as op_module
 from jtorch.core.memory_formats import channels_last, channels_last_3d, memory_format
 from jtorch.eager.tensor import Tensor
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt
-from jtorch.core import op as op_module
+from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.number_ranges import fits
 from jtorch.eager.binding import APPLY
 from jtorch.eager.python_values import as_tensor_data

@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numpy import add as add_in_place  # with the third argument as its output
-from numpy import ndarray
+from numpy import (
+    add as add_in_place,  # with the third argument as its output
+    ndarray,
+)
 
 from jtorch.core.device_array import DeviceArray
 from jtorch.eager.node import GRADIENTS, Node

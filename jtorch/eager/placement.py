@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.core import dtypes as dt
-from jtorch.core import memory_formats as formats
-from jtorch.core import op as op_module
+from jtorch.core import dtypes as dt, memory_formats as formats, op as op_module
 from jtorch.core.devices import check, device
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name

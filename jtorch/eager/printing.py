@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt
-from jtorch.core import op as op_module
+from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.device_array import DeviceArray
 from jtorch.eager.tensor import has_elements
 

@@ -12,8 +12,7 @@ from weakref import ref as weak_reference
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.unusual import WATCHERS, look_at
-from jtorch.eager.views import UNLISTED
-from jtorch.eager.views import forget_dead as forget_dead_views
+from jtorch.eager.views import UNLISTED, forget_dead as forget_dead_views
 
 _new: Any = object.__new__
 

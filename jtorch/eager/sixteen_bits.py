@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt
-from jtorch.core import op as op_module
+from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.dtypes import HALVES
 from jtorch.core.op import BY_NAME, Kind, Op
 from jtorch.eager.node import named_class

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt
-from jtorch.core import higher, watch
-from jtorch.core import op as op_module
+from jtorch.core import dtypes as dt, higher, op as op_module, watch
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.devices import CPU, device
 from jtorch.eager.begun import BEGUN, note

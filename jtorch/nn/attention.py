@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.eager.public import Tensor, empty
-from jtorch.nn import functional as F
-from jtorch.nn import init
+from jtorch.nn import functional as F, init
 from jtorch.nn.attention_backends import SDPBackend, sdpa_kernel
 from jtorch.nn.linear import Linear
 from jtorch.nn.module import Module

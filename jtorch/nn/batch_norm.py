@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from jtorch.core.dtypes import float32
 from jtorch.eager.public import Tensor, empty, ones, tensor, zeros
-from jtorch.nn import functional as F
-from jtorch.nn import init
+from jtorch.nn import functional as F, init
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from jtorch.core import dtypes as dt
-from jtorch.core import watch
+from jtorch.core import dtypes as dt, watch
 from jtorch.eager.public import Tensor, zero_gradient
 from jtorch.nn import state
 from jtorch.nn.tree import Tree

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from jtorch.eager.public import Tensor, empty, no_grad
-from jtorch.nn import functional as F
-from jtorch.nn import init
+from jtorch.nn import functional as F, init
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
 

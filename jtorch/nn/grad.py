@@ -11,9 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch.autograd import grad as _grad
-from jtorch.eager.public import Tensor
-from jtorch.eager.public import enable_grad as _enable_grad
-from jtorch.eager.public import is_grad_enabled as _is_grad_enabled
+from jtorch.eager.public import Tensor, enable_grad as _enable_grad, is_grad_enabled as _is_grad_enabled
 from jtorch.nn import functional as _F
 
 _Size = int | Sequence[int]

@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 from jtorch.eager.public import Tensor, empty
-from jtorch.nn import functional as F
-from jtorch.nn import init
+from jtorch.nn import functional as F, init
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
 

@@ -15,8 +15,7 @@ from jtorch.core import watch
 from jtorch.eager.public import Tensor
 from jtorch.nn import calling, state
 from jtorch.nn.changes import Changeable
-from jtorch.nn.global_hooks import CALLS as GLOBAL_HOOKS
-from jtorch.nn.global_hooks import registering
+from jtorch.nn.global_hooks import CALLS as GLOBAL_HOOKS, registering
 from jtorch.nn.hook_methods import HOOKS, Hooked
 from jtorch.nn.parameter import Buffer, Parameter
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from jtorch.core import dtypes as dt
 from jtorch.eager.public import Tensor, agree, empty, ops, zeros
-from jtorch.nn import functional as F
-from jtorch.nn import init
+from jtorch.nn import functional as F, init
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
 

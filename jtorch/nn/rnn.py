@@ -12,8 +12,7 @@ from typing import Any
 
 from jtorch.core.number_ranges import is_number
 from jtorch.eager.public import Tensor, agree, empty, functions, ops, reads_elements, zeros
-from jtorch.nn import functional as F
-from jtorch.nn import init
+from jtorch.nn import functional as F, init
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
 from jtorch.nn.recurrent_cells import as_state, same_dtype, total_bias

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.eager.public import Tensor, full, functions
-from jtorch.nn import functional as F
-from jtorch.nn import init
+from jtorch.nn import functional as F, init
 from jtorch.nn.attention import MultiheadAttention
 from jtorch.nn.container import ModuleList
 from jtorch.nn.dropout import Dropout

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import itertools
 
-from jtorch.core import dtypes as dt
-from jtorch.core import index as ix
+from jtorch.core import dtypes as dt, index as ix
 from jtorch.core.op import view
 from jtorch.ops import axes as ax
 

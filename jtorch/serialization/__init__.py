@@ -9,9 +9,9 @@ Reading looks values up and never runs code, whatever the file says, unless the 
 """
 
 from jtorch.serialization.allowed import (
-    add_safe_globals,
-    clear_safe_globals,
-    get_safe_globals,
-    safe_globals,
+    add_safe_globals as add_safe_globals,
+    clear_safe_globals as clear_safe_globals,
+    get_safe_globals as get_safe_globals,
+    safe_globals as safe_globals,
 )
-from jtorch.serialization.api import load, save
+from jtorch.serialization.api import load as load, save as save

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt
-from jtorch.core import watch
+from jtorch.core import dtypes as dt, watch
 from jtorch.core.devices import device
 from jtorch.core.errors import DataError
 from jtorch.eager.public import Size, Tensor, from_numpy

@@ -7,16 +7,13 @@ Source: https://docs.pytorch.org/docs/stable/signal.html
 from __future__ import annotations
 
 import math as _math
-from collections.abc import Callable as _Callable
-from collections.abc import Iterable as _Iterable
+from collections.abc import Callable as _Callable, Iterable as _Iterable
 from typing import Any
 
 import numpy as _np
 
-from jtorch.core import dtypes as _dt
-from jtorch.core import memory_formats as _formats
-from jtorch.eager.public import Tensor
-from jtorch.eager.public import as_tensor as _as_tensor
+from jtorch.core import dtypes as _dt, memory_formats as _formats
+from jtorch.eager.public import Tensor, as_tensor as _as_tensor
 
 
 def _made(

@@ -3,8 +3,12 @@
 Source: https://lightning.ai/docs/pytorch/stable/common/trainer.html
 """
 
-from jtorch.training.callbacks import Callback, EarlyStopping, ProgressBar
-from jtorch.training.checkpoint import ModelCheckpoint
-from jtorch.training.loggers import CSVLogger, JSONLogger, Logger
-from jtorch.training.state import seed_everything
-from jtorch.training.trainer import Trainer
+from jtorch.training.callbacks import (
+    Callback as Callback,
+    EarlyStopping as EarlyStopping,
+    ProgressBar as ProgressBar,
+)
+from jtorch.training.checkpoint import ModelCheckpoint as ModelCheckpoint
+from jtorch.training.loggers import CSVLogger as CSVLogger, JSONLogger as JSONLogger, Logger as Logger
+from jtorch.training.state import seed_everything as seed_everything
+from jtorch.training.trainer import Trainer as Trainer

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 import jtorch
 from jtorch.core.op import TABLE, Kind
-from tests.compile import programs_ops as ops
-from tests.compile import programs_views as views
+from tests.compile import programs_ops as ops, programs_views as views
 from tests.compile.programs_core import SHAPES, Instruction, Program, Writer
 
 FAMILIES: tuple[tuple[Callable[[Writer], bool], int], ...] = (

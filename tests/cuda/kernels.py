@@ -16,8 +16,7 @@ import numpy as np
 
 from tests.cuda.allocations import Fault, Memory
 from tests.cuda.ptx import errors, machine
-from tests.cuda.ptx.memory import Allocation
-from tests.cuda.ptx.memory import Memory as Seen
+from tests.cuda.ptx.memory import Allocation, Memory as Seen
 from tests.cuda.ptx.translate import Kernel, load
 
 _STATUS = {errors.MisalignedError: 716, errors.EndlessError: 702, errors.BadLaunchError: 1}

@@ -16,8 +16,7 @@ import pytest
 
 import jtorch
 import jtorch.distributed.checkpoint as dcp
-from jtorch.distributed.checkpoint import flat as flattening
-from jtorch.distributed.checkpoint import metadata, writing
+from jtorch.distributed.checkpoint import flat as flattening, metadata, writing
 from jtorch.distributed.checkpoint.format_utils import dcp_to_torch_save, torch_save_to_dcp
 from jtorch.errors import DataError
 from jtorch.serialization import tensors as safetensors

@@ -218,7 +218,9 @@ class Judge:
             return None
         unit = max(EPS.get(a.dtype, 0.0), self.coarsest)
         if a.dtype == "float64" and distances[0] > UNITS * largest * unit:
-            unit = max(unit, EPS["float32"])  # with all floats in float64 it is another one: parts are float32
+            unit = max(
+                unit, EPS["float32"]
+            )  # with all floats in float64 it is another one: parts are float32
         return MARGIN * spread + max(UNITS * largest, 1.0) * unit
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jtorch.native import executor as executor_module
-from jtorch.native import loader
+from jtorch.native import executor as executor_module, loader
 from jtorch.native.executor import Executor, Patch, layout_is_known
 
 # add_one: block = (address of an int64); returns 0.   fail: block = (code); returns it. copy: block

@@ -8,8 +8,7 @@ import json
 
 import numpy as np
 import pytest
-from safetensors.numpy import load as other_reader
-from safetensors.numpy import save as safetensors_bytes
+from safetensors.numpy import load as other_reader, save as safetensors_bytes
 
 import jtorch
 from jtorch import nn

@@ -69,11 +69,9 @@ _WARNED: set[tuple[str, int]] = set()
 _CALL_OF_MODULES = Module.__call__.__code__
 
 if sys.version_info >= (3, 12):
-    from jtorch.compile.observe.monitoring import quietly as quietly
-    from jtorch.compile.observe.monitoring import watching
+    from jtorch.compile.observe.monitoring import quietly as quietly, watching
 else:
-    from jtorch.compile.observe.settrace import quietly as quietly
-    from jtorch.compile.observe.settrace import watching
+    from jtorch.compile.observe.settrace import quietly as quietly, watching
 
 
 def _never_once(source: Source | None, name: str, function: Any, args: Any, call: Callable) -> bool:

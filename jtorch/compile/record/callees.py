@@ -32,8 +32,7 @@ from jtorch.compile.record.inputs import LARGEST
 from jtorch.compile.record.items import Item
 from jtorch.compile.record.numpy_arrays import NumpyArray
 from jtorch.compile.record.tree import flatten, rebuild, unflatten
-from jtorch.core import op as op_module
-from jtorch.core import watch
+from jtorch.core import op as op_module, watch
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Source, noting, user_source
 from jtorch.core.op import Context, Kind, Op

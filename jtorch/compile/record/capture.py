@@ -62,8 +62,7 @@ from jtorch.compile.record.tape import Tape, check_hooks, differentiate_whole, r
 from jtorch.compile.record.trace import Tracer
 from jtorch.compile.record.tree import flatten, rebuild
 from jtorch.compile.record.trials import Seen
-from jtorch.core import config, watch
-from jtorch.core import op as op_module
+from jtorch.core import config, op as op_module, watch
 from jtorch.core.device_array import ARRAYS
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Restart

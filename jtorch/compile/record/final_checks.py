@@ -16,8 +16,7 @@ from jtorch.compile.record.inputs import GradInput, Input, ScalarInput, of
 from jtorch.compile.record.results import is_read
 from jtorch.compile.record.sym import Sym
 from jtorch.compile.record.trace import Tracer
-from jtorch.core import op as op_module
-from jtorch.core import watch
+from jtorch.core import op as op_module, watch
 from jtorch.core.device_array import ARRAYS
 from jtorch.core.errors import CompileError
 from jtorch.core.op import Context

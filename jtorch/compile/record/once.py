@@ -14,8 +14,7 @@ from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.reach import reached
 from jtorch.compile.observe.relied import names_of
 from jtorch.compile.record.callees import Watchful
-from jtorch.core import op as op_module
-from jtorch.core import watch
+from jtorch.core import op as op_module, watch
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Source
 

@@ -48,8 +48,7 @@ from jtorch.compile.record.memory import Memory, tensor_type
 from jtorch.compile.record.operands import broadcast, check_operands
 from jtorch.compile.record.put_off import PutOff
 from jtorch.compile.record.sym import Sym
-from jtorch.core import op as op_module
-from jtorch.core import watch
+from jtorch.core import op as op_module, watch
 from jtorch.core.device_array import ARRAYS
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Source, user_source

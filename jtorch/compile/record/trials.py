@@ -15,8 +15,7 @@ from typing import Any
 from jtorch.compile.record.callees import DRAWS, Callee
 from jtorch.compile.record.handed import Kept
 from jtorch.compile.record.tree import flatten, flatten_call
-from jtorch.core import op as op_module
-from jtorch.core import watch
+from jtorch.core import op as op_module, watch
 from jtorch.core.errors import CompileError, Restart, user_source
 from jtorch.core.generator import default_generator
 from jtorch.eager.tensor import Tensor

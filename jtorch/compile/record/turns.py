@@ -13,8 +13,7 @@ import numpy as np
 
 from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var
 from jtorch.compile.graph.reads import KERNEL_DTYPES, runs_in_loops
-from jtorch.compile.observe.kinds import Kind as Of
-from jtorch.compile.observe.kinds import kind_of
+from jtorch.compile.observe.kinds import Kind as Of, kind_of
 from jtorch.compile.observe.observer import quietly
 from jtorch.compile.observe.reach import UNKNOWN, led_to, parts_of
 from jtorch.core.device_array import ARRAYS

@@ -29,8 +29,7 @@ from jtorch.compile.target import Binding
 from jtorch.compile.timings import Timings
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.dim import symbol
-from jtorch.core.environment import LEAST as LEAST_SIZE
-from jtorch.core.environment import Environment, Exact
+from jtorch.core.environment import LEAST as LEAST_SIZE, Environment, Exact
 from jtorch.core.op import Kind
 from jtorch.core.sizes import shape_of
 from jtorch.native import cache

@@ -12,8 +12,7 @@ from typing import Any
 from jtorch.distributed.checkpoint.api import save
 from jtorch.distributed.checkpoint.reading import Reading
 from jtorch.eager.public import from_numpy
-from jtorch.serialization import load
-from jtorch.serialization import save as save_file
+from jtorch.serialization import load, save as save_file
 
 
 def dcp_to_torch_save(dcp_checkpoint_dir: str | os.PathLike, torch_save_path: str | os.PathLike) -> None:

@@ -19,8 +19,7 @@ import numpy as np
 from jtorch.core.dtypes import ALL
 from jtorch.core.errors import DataError
 from jtorch.eager.public import Tensor, from_numpy
-from jtorch.serialization import load
-from jtorch.serialization import tensors as safetensors
+from jtorch.serialization import load, tensors as safetensors
 
 NAME = ".metadata"
 _FORMAT, _VERSION = "jtorch.distributed.checkpoint", 2  # 1 had no checksum of the list

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt
-from jtorch.core import op as op_module
+from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.early import factor_first
 from jtorch.core.number_ranges import PLAIN, check_beside, check_number, number_type
 from jtorch.core.op import BY_NAME

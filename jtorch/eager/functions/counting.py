@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt
-from jtorch.core import op as op_module
+from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.number_ranges import require_number
 from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import op as op_module
-from jtorch.core import return_types
+from jtorch.core import op as op_module, return_types
 from jtorch.core.errors import LinAlgError
 from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY

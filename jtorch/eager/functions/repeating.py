@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt
-from jtorch.core import op as op_module
-from jtorch.core import sizes
+from jtorch.core import dtypes as dt, op as op_module, sizes
 from jtorch.eager.binding import APPLY
 from jtorch.eager.tensor import Tensor, _concrete, reads_elements, wrap
 from jtorch.eager.views import apart

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import op as op_module
-from jtorch.core import return_types
+from jtorch.core import op as op_module, return_types
 from jtorch.core.dtypes import int32, int64
 from jtorch.core.errors import LinAlgError
 from jtorch.eager.autocasting import autocasts

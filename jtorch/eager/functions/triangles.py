@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import devices
-from jtorch.core import dtypes as dt
-from jtorch.core import op as op_module
+from jtorch.core import devices, dtypes as dt, op as op_module
 from jtorch.eager.binding import APPLY
 from jtorch.eager.factory import check_layout
 from jtorch.eager.functions.places import positions

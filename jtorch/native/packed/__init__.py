@@ -32,8 +32,16 @@ from pathlib import Path
 from jtorch.core.products import Product
 from jtorch.native import blas, cache, cache_files
 from jtorch.native.loader import Effort
-from jtorch.native.packed.vectors import AXES, INNER_BLOCK, PARTS, SMALL_PAIRS, SMALL_ROWS, Registers, Vectors
-from jtorch.native.packed.vectors import BIAS as BIAS
+from jtorch.native.packed.vectors import (
+    AXES,
+    BIAS as BIAS,
+    INNER_BLOCK,
+    PARTS,
+    SMALL_PAIRS,
+    SMALL_ROWS,
+    Registers,
+    Vectors,
+)
 
 PIECE_WORDS = 7
 """Words of an argument block: the description's address, and first and last of batch, rows, columns."""

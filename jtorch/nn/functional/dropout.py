@@ -9,8 +9,7 @@ import math
 import warnings
 from typing import Any
 
-from jtorch.core import dtypes as dt
-from jtorch.core import op as op_module
+from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.generator import default_generator
 from jtorch.eager.public import Tensor, check_tensors, long_name, ones, ops
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from jtorch.nn.modules import module
-from jtorch.nn.modules.module import Module
+from jtorch.nn.modules import module as module
+from jtorch.nn.modules.module import Module as Module
 
 _FILES = frozenset(
     (

@@ -1,7 +1,14 @@
 """``torch.nn.modules.conv``: the layers that PyTorch keeps there."""
 
-from jtorch.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from jtorch.nn.conv import _ConvNd as _ConvNd
+from jtorch.nn.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+    _ConvNd as _ConvNd,
+)
 from jtorch.nn.lazy_layers import (
     LazyConv1d,
     LazyConv2d,

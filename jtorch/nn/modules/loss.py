@@ -14,9 +14,9 @@ from jtorch.nn.loss import (
     NLLLoss2d,
     PoissonNLLLoss,
     SmoothL1Loss,
+    _Loss as _Loss,
+    _WeightedLoss as _WeightedLoss,
 )
-from jtorch.nn.loss import _Loss as _Loss
-from jtorch.nn.loss import _WeightedLoss as _WeightedLoss
 from jtorch.nn.margin_loss import (
     CosineEmbeddingLoss,
     HingeEmbeddingLoss,

@@ -3,30 +3,25 @@
 Source: https://docs.pytorch.org/docs/stable/nn.html#utilities
 """
 
-from jtorch.nn.utils import parametrizations as parametrizations
-from jtorch.nn.utils import parametrize as parametrize
-from jtorch.nn.utils import rnn as rnn
-from jtorch.nn.utils import stateless as stateless
+from jtorch.nn.utils import (
+    parametrizations as parametrizations,
+    parametrize as parametrize,
+    rnn as rnn,
+    stateless as stateless,
+)
 from jtorch.nn.utils.clip_grad import (
     clip_grad_norm_ as clip_grad_norm_,
-)
-from jtorch.nn.utils.clip_grad import (
     clip_grad_value_ as clip_grad_value_,
-)
-from jtorch.nn.utils.clip_grad import (
     clip_grads_with_norm_ as clip_grads_with_norm_,
-)
-from jtorch.nn.utils.clip_grad import (
     get_total_norm as get_total_norm,
 )
 from jtorch.nn.utils.convert_parameters import (
     parameters_to_vector as parameters_to_vector,
-)
-from jtorch.nn.utils.convert_parameters import (
     vector_to_parameters as vector_to_parameters,
 )
 from jtorch.nn.utils.init import skip_init as skip_init
-from jtorch.nn.utils.spectral_norm import remove_spectral_norm as remove_spectral_norm
-from jtorch.nn.utils.spectral_norm import spectral_norm as spectral_norm
-from jtorch.nn.utils.weight_norm import remove_weight_norm as remove_weight_norm
-from jtorch.nn.utils.weight_norm import weight_norm as weight_norm
+from jtorch.nn.utils.spectral_norm import (
+    remove_spectral_norm as remove_spectral_norm,
+    spectral_norm as spectral_norm,
+)
+from jtorch.nn.utils.weight_norm import remove_weight_norm as remove_weight_norm, weight_norm as weight_norm

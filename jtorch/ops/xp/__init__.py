@@ -9,16 +9,18 @@ tuples of non-negative ints, shapes are tuples, and dtypes are NumPy's.
 import warnings
 
 # routines for what a composite would compute slower; no part of the dialect
-from jtorch.ops.xp import _blocked_sum as _blocked_sum
-from jtorch.ops.xp import _formulas as _formulas
-from jtorch.ops.xp import _linear as _linear
-from jtorch.ops.xp import _lines as _lines
-from jtorch.ops.xp import _places as _places
-from jtorch.ops.xp import _pooling as _pooling
-from jtorch.ops.xp import _products as _products
-from jtorch.ops.xp import _softmax as _softmax
-from jtorch.ops.xp import _temporaries as _temporaries
-from jtorch.ops.xp import _variance as _variance
+from jtorch.ops.xp import (
+    _blocked_sum as _blocked_sum,
+    _formulas as _formulas,
+    _linear as _linear,
+    _lines as _lines,
+    _places as _places,
+    _pooling as _pooling,
+    _products as _products,
+    _softmax as _softmax,
+    _temporaries as _temporaries,
+    _variance as _variance,
+)
 
 # each file offers what it defines under a public name, and nothing else is callable here
 from jtorch.ops.xp.branching import *  # noqa: F403

@@ -10,9 +10,7 @@ import math
 
 import numpy as np
 
-from jtorch.ops.xp._products import ALWAYS_SERIAL as _ALWAYS_SERIAL
-from jtorch.ops.xp._products import affine as _affine
-from jtorch.ops.xp._products import dot as _dot
+from jtorch.ops.xp._products import ALWAYS_SERIAL as _ALWAYS_SERIAL, affine as _affine, dot as _dot
 
 Array = np.ndarray
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtorch.core.errors import OtherBranch as _OtherBranch
-from jtorch.core.errors import OtherCount as _OtherCount
+from jtorch.core.errors import OtherBranch as _OtherBranch, OtherCount as _OtherCount
 
 Array = np.ndarray
 

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from jtorch.core.products import dot_general_axes as _dot_general_axes
-from jtorch.core.products import free_axes as _free_axes
+from jtorch.core.products import dot_general_axes as _dot_general_axes, free_axes as _free_axes
 from jtorch.ops.xp import _products
 
 Array = np.ndarray

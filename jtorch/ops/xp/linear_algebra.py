@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.errors import LinAlgError as _LinAlgError
-from jtorch.core.library_threads import in_lapack as _in_lapack
-from jtorch.core.library_threads import in_scipys_lapack as _in_scipys_lapack
+from jtorch.core.library_threads import in_lapack as _in_lapack, in_scipys_lapack as _in_scipys_lapack
 from jtorch.ops.xp._rows import in_rows as _in_rows
 
 Array = np.ndarray

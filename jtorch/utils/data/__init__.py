@@ -3,25 +3,25 @@
 Source: https://docs.pytorch.org/docs/stable/data.html
 """
 
-from jtorch.utils.data.collate import default_collate, default_convert
-from jtorch.utils.data.dataloader import DataLoader
+from jtorch.utils.data.collate import default_collate as default_collate, default_convert as default_convert
+from jtorch.utils.data.dataloader import DataLoader as DataLoader
 from jtorch.utils.data.dataset import (
-    ChainDataset,
-    ConcatDataset,
-    Dataset,
-    IterableDataset,
-    StackDataset,
-    Subset,
-    TensorDataset,
-    random_split,
+    ChainDataset as ChainDataset,
+    ConcatDataset as ConcatDataset,
+    Dataset as Dataset,
+    IterableDataset as IterableDataset,
+    StackDataset as StackDataset,
+    Subset as Subset,
+    TensorDataset as TensorDataset,
+    random_split as random_split,
 )
-from jtorch.utils.data.distributed import DistributedSampler
+from jtorch.utils.data.distributed import DistributedSampler as DistributedSampler
 from jtorch.utils.data.sampler import (
-    BatchSampler,
-    RandomSampler,
-    Sampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
+    BatchSampler as BatchSampler,
+    RandomSampler as RandomSampler,
+    Sampler as Sampler,
+    SequentialSampler as SequentialSampler,
+    SubsetRandomSampler as SubsetRandomSampler,
+    WeightedRandomSampler as WeightedRandomSampler,
 )
-from jtorch.utils.data.worker import get_worker_info
+from jtorch.utils.data.worker import get_worker_info as get_worker_info

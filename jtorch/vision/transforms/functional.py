@@ -16,10 +16,12 @@ import jtorch
 from jtorch.eager.public import Tensor
 from jtorch.vision.image import ArrayImage, is_image, is_pillow, pillow
 from jtorch.vision.transforms import on_pillow, on_tensors
-from jtorch.vision.transforms.conversion import convert_image_dtype as convert_image_dtype
-from jtorch.vision.transforms.conversion import pil_to_tensor as pil_to_tensor
-from jtorch.vision.transforms.conversion import to_pil_image as to_pil_image
-from jtorch.vision.transforms.conversion import to_tensor as to_tensor
+from jtorch.vision.transforms.conversion import (
+    convert_image_dtype as convert_image_dtype,
+    pil_to_tensor as pil_to_tensor,
+    to_pil_image as to_pil_image,
+    to_tensor as to_tensor,
+)
 
 
 class InterpolationMode(enum.Enum):

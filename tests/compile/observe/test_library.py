@@ -6,8 +6,7 @@ import functools
 import pytest
 
 import jtorch
-from jtorch import distributions as d
-from jtorch import nn
+from jtorch import distributions as d, nn
 from jtorch.core.errors import CompileError
 from jtorch.utils import data
 from tests.compile.observe.observing import t
