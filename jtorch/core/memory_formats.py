@@ -1,4 +1,4 @@
-"""The order of a tensor's elements in memory, as PyTorch names it. This build keeps tensors row by row."""
+"""The order of a tensor's elements in memory, as PyTorch names it; results of ops lie row by row."""
 
 from __future__ import annotations
 
@@ -30,15 +30,29 @@ channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 
 
-def check(wanted: memory_format | None, wanted_by: str) -> bool:
-    """Whether a ``memory_format=`` argument asks for row by row. Raises for what this build lacks."""
+# in which order the axes lie that are the images' batch, channels, height...: the outermost first
+ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+
+
+def asked(wanted: memory_format | None, wanted_by: str) -> memory_format | None:
+    """The order that a ``memory_format=`` argument asks for; None for the order that there is.
+
+    Raises TypeError where it is no memory format.
+    """
     if wanted is None or wanted is preserve_format:
-        return False
-    if wanted is contiguous_format:
-        return True
+        return None
     if isinstance(wanted, memory_format):
-        raise NotImplementedError(f"{wanted_by}: memory_format={wanted}: tensors are kept row by row here")
+        return wanted
     raise TypeError(f"{wanted_by}: memory_format must be torch.memory_format, not {type(wanted).__name__}")
+
+
+def order(wanted: memory_format, ndim: int) -> tuple[int, ...] | None:
+    """Which axis is the outermost in memory, and so on; None for row by row. Raises RuntimeError where a
+    tensor of ``ndim`` dims has no such order."""
+    axes = ORDERS.get(wanted)
+    if axes is not None and len(axes) != ndim:
+        raise RuntimeError(f"required rank {len(axes)} tensor to use {wanted.name} format")
+    return axes
 
 
 class layout(_Named):  # noqa: N801 - the name users of PyTorch know

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import devices, dtypes as dt, memory_formats as formats, op as op_module
+from jtorch.core import devices, dtypes as dt, op as op_module
 from jtorch.core.dim import Dim, is_symbolic
 from jtorch.core.dtypes import get_default_dtype
 from jtorch.core.number_ranges import check_factor, check_number, check_scalar, element, require_number
@@ -94,7 +94,6 @@ def ones(*size: Any, dtype: Any = None, **named: Any) -> Tensor:
 @factory
 def empty(*size: Any, dtype: Any = None, memory_format: Any = None, **named: Any) -> Tensor:
     """Like ``zeros``: memory of unknown content would make two modes differ."""
-    formats.check(memory_format, "empty()")
     return _full(sizes(size, size_named(named, "empty"), "empty"), 0, dtype)
 
 
@@ -115,26 +114,22 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
 
 @factory
 def zeros_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
-    formats.check(memory_format, "zeros_like()")
     return like(input, _full(tuple(input.shape), 0, dtype or input.dtype, input))
 
 
 @factory
 def ones_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
-    formats.check(memory_format, "ones_like()")
     return like(input, _full(tuple(input.shape), 1, dtype or input.dtype, input))
 
 
 @factory
 def empty_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
     """Like ``zeros_like``: memory of unknown content would make two modes differ."""
-    formats.check(memory_format, "empty_like()")
     return like(input, _full(tuple(input.shape), 0, dtype or input.dtype, input))
 
 
 @factory
 def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
-    formats.check(memory_format, "full_like()")
     return like(input, full(tuple(input.shape), fill_value, dtype=dtype or input.dtype, device=input.device))
 
 

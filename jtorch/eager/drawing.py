@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt, memory_formats as formats, op as op_module
+from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.dtypes import get_default_dtype
 from jtorch.core.generator import Generator, default_generator
 from jtorch.eager.binding import APPLY, into
@@ -80,7 +80,6 @@ def randn(*size: Any, generator: Any = None, dtype: Any = None, **named: Any) ->
 def rand_like(
     input: Tensor, *, generator: Any = None, dtype: Any = None, memory_format: Any = None
 ) -> Tensor:
-    formats.check(memory_format, "rand_like()")
     return rand(tuple(input.shape), generator=generator, dtype=dtype or input.dtype, device=input.device)
 
 
@@ -88,7 +87,6 @@ def rand_like(
 def randn_like(
     input: Tensor, *, generator: Any = None, dtype: Any = None, memory_format: Any = None
 ) -> Tensor:
-    formats.check(memory_format, "randn_like()")
     return randn(tuple(input.shape), generator=generator, dtype=dtype or input.dtype, device=input.device)
 
 
@@ -115,7 +113,6 @@ def randint_like(
     **named: Any,
 ) -> Tensor:
     """``randint`` with the shape and dtype of ``input``."""
-    formats.check(memory_format, "randint_like()")
     low, high = _low_high(bounds, **named)
     target = dt.to_numpy(dtype or input.dtype)
     assert target is not None

@@ -6,6 +6,7 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#creation-ops
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -27,9 +28,10 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """``core(..., dtype=...)`` with the keywords of every factory.
 
     ``out`` takes the result, ``device`` and ``layout`` must be ones this build has (the CPU, strided),
-    ``requires_grad`` starts recording on the result.
+    ``requires_grad`` starts recording on the result. One that names ``memory_format`` gets its result in it.
     """
     name = core.__name__
+    takes_order = "memory_format" in inspect.signature(core).parameters
 
     @functools.wraps(core)
     def made(
@@ -55,6 +57,9 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
             result = core(*args, dtype=dtype, **named)
             if place is not devices.CPU and (device is not None or not name.endswith("_like")):
                 result = result.to(place)
+        if takes_order and "memory_format" in named:
+            order = formats.asked(named["memory_format"], f"{name}()")
+            result = result if order is None else result.contiguous(memory_format=order)
         return result.requires_grad_() if requires_grad else result
 
     return made

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core import memory_formats as formats, op as op_module
-from jtorch.core.memory_formats import channels_last, channels_last_3d, memory_format
+from jtorch.core.memory_formats import ORDERS, memory_format
 from jtorch.eager.tensor import Tensor
 
 
@@ -54,13 +54,10 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 def lies_in(tensor: Tensor, wanted: memory_format) -> bool:
     """Whether the elements lie one after the other in that order."""
-    if wanted not in _LAST:
+    axes = ORDERS.get(wanted)
+    if axes is None:
         return tensor.is_contiguous()
-    ndim = _LAST[wanted]
-    return tensor.ndim == ndim and tensor.permute(0, *range(2, ndim), 1).is_contiguous()
-
-
-_LAST = {channels_last: 4, channels_last_3d: 5}
+    return tensor.ndim == len(axes) and tensor.permute(axes).is_contiguous()
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:

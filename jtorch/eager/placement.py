@@ -30,7 +30,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html
     """
     asked, before = _arguments(args, kwargs), self.device
-    in_order = formats.check(asked.get("memory_format"), "to()")
+    order = formats.asked(asked.get("memory_format"), "to()")
     other = asked.get("other")
     wanted = asked.get("dtype") if other is None else other.dtype
     place = asked.get("device")
@@ -41,9 +41,9 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     target = dt.to_numpy(wanted)
     if target is not None and target is not self._data.dtype:
         out = APPLY["cast"](self, dtype=target)
-        return out if not in_order or out.is_contiguous() else out.contiguous()
-    if in_order and not self.is_contiguous():
-        return self.contiguous()
+        return out if order is None else out.contiguous(memory_format=order)
+    if order is not None and not self.is_contiguous(memory_format=order):
+        return self.contiguous(memory_format=order)
     return self.clone() if asked.get("copy") and self.device == before else self
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jtorch.core.memory_formats import check as check_format
+from jtorch.core import memory_formats as formats
 from jtorch.core.number_ranges import PLAIN, check_beside, is_number
 from jtorch.core.op import composite, elementwise
 
@@ -316,7 +316,11 @@ def _(xp, g):
 
 @clone.lean_face(usual=("memory_format is None", "input,"))
 def _(input, *, memory_format=None):
-    check_format(memory_format, "clone()")
+    if formats.asked(memory_format, "clone()") in formats.ORDERS:
+        raise NotImplementedError(
+            f"clone(): memory_format={memory_format}: a copy lies row by row; "
+            f"x.contiguous(memory_format={memory_format}) gives that order"
+        )
     return (input,)
 
 

@@ -77,10 +77,45 @@ def test_memory_formats():
     assert y.is_contiguous() and y.tolist() == x.tolist()
     assert x.to(jtorch.float64, memory_format=memory_formats.contiguous_format).is_contiguous()
     assert x.cpu(memory_format=memory_formats.contiguous_format).is_contiguous()
-    with pytest.raises(NotImplementedError, match=r"memory_format=torch\.channels_last"):
+    with pytest.raises(RuntimeError, match="required rank 4 tensor to use channels_last format"):
         x.to(memory_format=memory_formats.channels_last)
     with pytest.raises(TypeError, match=r"must be torch\.memory_format, not str"):
         x.to(memory_format="channels_last")
+
+
+def _in_channels_last(L):
+    x = L.arange(48.0).reshape(2, 2, 3, 4).requires_grad_()
+    v = L.arange(96.0).reshape(2, 2, 2, 3, 4)
+    made = {
+        "contiguous": x.contiguous(memory_format=L.channels_last),
+        "to": x.to(memory_format=L.channels_last),
+        "to dtype": x.to(L.float64, memory_format=L.channels_last),
+        "double": x.double(memory_format=L.channels_last),
+        "3d": v.contiguous(memory_format=L.channels_last_3d),
+        "zeros_like": L.zeros_like(x, memory_format=L.channels_last),
+        "full_like": L.full_like(x, 2.0, memory_format=L.channels_last),
+        "empty": L.empty(2, 3, 4, 5, memory_format=L.channels_last).zero_(),
+    }
+    found = {name: (t.shape, t.stride(), t.requires_grad, t.tolist()) for name, t in made.items()}
+    last = made["contiguous"]
+    (last * last).sum().backward()
+    again = last.to(memory_format=L.channels_last) is last
+    back = last.contiguous().stride(), last.is_contiguous(memory_format=L.channels_last)
+    return found, x.grad.tolist(), again, back, L.ones(2, 0, 1, 3).to(memory_format=L.channels_last).shape
+
+
+def test_channels_last(torch):
+    assert _in_channels_last(jtorch) == _in_channels_last(torch)
+
+
+def test_channels_last_in_a_compiled_step():
+    def step(x, w):
+        y = jtorch.nn.functional.conv2d(x.to(memory_format=jtorch.channels_last), w).relu()
+        return y, y.contiguous(memory_format=jtorch.channels_last)
+
+    x, w = jtorch.randn(2, 3, 6, 6), jtorch.randn(4, 3, 3, 3)
+    for a, b in zip(step(x, w), jtorch.compile(step, fullgraph=True)(x, w), strict=True):
+        assert a.stride() == b.stride() and jtorch.equal(a, b)
 
 
 def test_types(torch):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jtorch.core import dtypes as dt
+from jtorch.core import dtypes as dt, memory_formats as formats
 from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY
 from jtorch.eager.messages import long_name
@@ -104,14 +104,21 @@ def ravel(input: Tensor) -> Tensor:
 
 
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
-    """This tensor where its memory is in order, else a copy that is."""
-    _only_contiguous("contiguous", memory_format)
-    return self if self.is_contiguous() else APPLY["clone"](self)
+    """This tensor where its memory is in that order, row by row unless told otherwise; else a copy that is.
 
-
-def _only_contiguous(name: str, memory_format: Any) -> None:
-    if memory_format is not None and "channels_last" in str(memory_format):
-        raise NotImplementedError(f"{name}(): memory_format={memory_format}: memory is row by row")
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.contiguous.html
+    """
+    if memory_format is None:
+        return self if self.is_contiguous() else APPLY["clone"](self)
+    wanted = formats.asked(memory_format, "contiguous()")
+    if wanted is None:
+        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
+    axes = formats.order(wanted, self.ndim)
+    if self.is_contiguous(memory_format=wanted):
+        return self
+    if axes is None:
+        return APPLY["clone"](self)
+    return APPLY["clone"](self.permute(axes)).permute([axes.index(axis) for axis in range(len(axes))])
 
 
 def _at_least(tensors: tuple, shaped: Callable[[Tensor], Tensor]) -> Any:
