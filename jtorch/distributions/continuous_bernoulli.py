@@ -8,7 +8,7 @@ from typing import Any
 import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.discrete import ByProbabilities, one_of
-from jtorch.distributions.utils import broadcast_all, clamp_probs, kept, logits_to_probs
+from jtorch.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from jtorch.eager.public import Tensor
 from jtorch.nn.functional import binary_cross_entropy_with_logits
 
@@ -43,10 +43,9 @@ class ContinuousBernoulli(ByProbabilities):
         self._lims = lims
         super().__init__(given.shape, validate_args=validate_args)
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "probs" and "logits" in vars(self):
-            return kept(self, name, clamp_probs(logits_to_probs(self.logits, is_binary=True)))
-        return super().__getattr__(name)
+    @lazy_property
+    def probs(self) -> Tensor:
+        return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     def _expand_rest(self, new: Any) -> None:
         super()._expand_rest(new)

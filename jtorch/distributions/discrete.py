@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.distributions.distribution import Distribution
-from jtorch.distributions.utils import broadcast_all, kept, logits_to_probs, probs_to_logits
+from jtorch.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 from jtorch.eager.public import Tensor
 
 
@@ -20,16 +20,14 @@ class ByProbabilities(Distribution):
 
     _binary = True
     _given: str  # "probs" or "logits"
-    probs: Tensor
-    logits: Tensor
 
-    def __getattr__(self, name: str) -> Any:
-        held = vars(self)
-        if name == "logits" and "probs" in held:
-            return kept(self, name, probs_to_logits(self.probs, self._binary))
-        if name == "probs" and "logits" in held:
-            return kept(self, name, logits_to_probs(self.logits, self._binary))
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+    @lazy_property
+    def logits(self) -> Tensor:
+        return probs_to_logits(self.probs, self._binary)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        return logits_to_probs(self.logits, self._binary)
 
     def _take(self, probs: Any, logits: Any, *others: Any) -> tuple[Tensor, ...]:
         """Keep the one that is given: (it, ``others``), broadcast."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -89,26 +90,18 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     return padded.index_select(-1, jtorch.tensor(places, dtype=jtorch.int64)).unflatten(-1, (n, n))
 
 
-def kept(instance: Any, name: str, value: Tensor) -> Tensor:
-    """``value``, which is an attribute from now on; not where it is only recorded and has no elements."""
-    if has_elements(value):
-        setattr(instance, name, value)
-    return value
-
-
-class lazy_property:  # noqa: N801
-    """A property that is computed at its first use and then is an attribute."""
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-        self.__doc__ = function.__doc__
+class lazy_property(functools.cached_property):  # noqa: N801
+    """A property that is computed at its first use and then is an attribute; not where the value is only
+    recorded and has no elements."""
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
         with jtorch.enable_grad():
-            value = self.function(instance)
-        return kept(instance, self.function.__name__, value)
+            value = self.func(instance)
+        if has_elements(value):
+            setattr(instance, self.func.__name__, value)
+        return value
 
 
 def standard_gamma(concentration: Tensor, shape: Any) -> Tensor:

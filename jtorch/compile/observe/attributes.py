@@ -72,7 +72,7 @@ def read_attribute(observer: Observer, frame: types.FrameType, owner: Any, name:
         observer.effects.leave_turn(f"asks a tensor for its {name}")
     if kind is Kind.PLAIN and is_stand_in(owner):
         check_attribute(owner, name)
-    if kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE, Kind.FOREIGN):
+    if kind in (Kind.OBJECT, Kind.VALUE, Kind.MODULE, Kind.OURS, Kind.FOREIGN):
         _note_kept(observer, frame, owner, name)
     if isinstance(owner, types.MethodType) and name not in ("__self__", "__func__"):
         owner = owner.__func__
@@ -157,6 +157,7 @@ def _note_kept(observer: Observer, frame: types.FrameType, owner: Any, name: str
     if not isinstance(kept, functools.cached_property):
         return
     source = source_of(frame)
+    observer.as_met.keep(facts, name)
     if not observer.once(source, name, kept.func, [owner], lambda: getattr(owner, name)):
         observer.caches.setdefault((id(facts), name), (Kept(facts, name, kept.func), source))
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.autograd.graph import increment_version
 from jtorch.compile.observe.attributes import (
     TRUTH,
     find,
@@ -59,6 +60,7 @@ from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import Exact
 from jtorch.core.generator import Generator, default_generator
 from jtorch.core.op import CONTEXT
+from jtorch.eager.swapping import swap_tensors
 from jtorch.optim.optimizer import Optimizer
 
 _CHANGING = frozenset({
@@ -366,6 +368,12 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
     """A function or a method of jtorch's: what of its arguments it asks or changes without a trace."""
     name = callee.__name__
     owner: Any = args[0] if args else None
+    if callee is swap_tensors or callee is increment_version:
+        raise observer.error(
+            frame,
+            f"calls {name}(), which changes tensors at each call and a recording would do once",
+            "Do it outside.",
+        )
     if callee.__module__ in _SETTINGS:
         if name.startswith(("set_", "use_")):
             raise observer.error(

@@ -22,7 +22,7 @@ CHANGING = frozenset({
 })  # fmt: skip
 
 
-_OWN = ("state", "_hooked")  # what steps and calls change by themselves
+OWN = ("state", "_hooked")  # what steps and calls change by themselves
 
 
 def is_changing(name: str) -> bool:
@@ -82,7 +82,7 @@ def facts_of(owner: Any) -> dict[str, Any]:
         return {"_hooks": {k: _Same(v) for k, v in (owner._hooks or {}).items()}}
     if isinstance(owner, RemovableHandle):
         return {"_hooks": _content(owner._hooks)}
-    return {name: _content(value) for name, value in vars(owner).items() if name not in _OWN}
+    return {name: _content(value) for name, value in vars(owner).items() if name not in OWN}
 
 
 def _content(value: Any) -> Any:
@@ -98,7 +98,7 @@ def _restore(owner: Any, before: dict[str, Any]) -> None:
         owner._hooks = {k: held.value for k, held in before["_hooks"].items()} or None
         return
     facts = {} if isinstance(owner, RemovableHandle) else vars(owner)
-    for name in [name for name in facts if name not in before and name not in _OWN]:
+    for name in [name for name in facts if name not in before and name not in OWN]:
         del facts[name]
     for name, (held, parts) in before.items():
         facts[name] = held.value

@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.observe import frames
+from jtorch.compile.observe.as_met import AsMet
 from jtorch.compile.observe.changes import Noted
 from jtorch.compile.observe.effects import (
     Effects,
@@ -108,6 +109,7 @@ class Observer(Reading, Writing):
         self.late_texts = LateTexts()  # those of numbers that only a replay knows
         self.stdout = sys.stdout
         self.noted = Noted()  # objects of the library that may be changed
+        self.as_met = AsMet()  # and all others that it came upon
         self.journal = watch.Journal(self.effects.known)  # and how those were that changed
         self.has_symbols = False  # whether sizes are symbols, so that it may have to be recorded without
         self.whole = True  # whether a call that cannot be recorded is an error
@@ -254,8 +256,10 @@ class Observer(Reading, Writing):
         self.outside[id(value)] = value
         if kind is Kind.MODULE:
             self.relied.meet(value)
+            self.as_met.meet(value)
         elif isinstance(value, Optimizer):
             self.relied.meet_optimizer(value)
+            self.as_met.meet(value)
         parts: Iterable[Any] = ()
         if kind is Kind.TUPLE:
             parts = value

@@ -243,7 +243,8 @@ def _attempted(
             if made is None:  # the next attempt, or the caller, finds everything as it was
                 observer.noted.undo()
                 observer.journal.undo()
-                read = tuple(observer.reads.values())
+                has_restored = observer.as_met.has_restored
+                read = tuple(r for r in observer.reads.values() if not has_restored(r.container, r.key))
                 is_as_it_was = put_back(read)
                 if refused is not None:
                     refused.read, refused.final = read, not is_as_it_was
@@ -342,9 +343,8 @@ def _capture(
             observer.obey()
             observer.made_arrays.check()
             tracer.numpy_arrays.check(name)
-            if error is None:
-                observer.noted.check(name)
-            else:
+            observer.noted.check(name)
+            if error is not None:
                 returned = _held_by(observer, error)
             check_mode(context, name)
             made = _recorded(tracer, observer, returned, given)
@@ -482,6 +482,7 @@ def _taken_back(tracer: Tracer, observer: Observer, drawn: Drawn) -> Iterator[li
         last.callback(_fill_caches, tracer, observer)
         last.callback(check_graphs, tracer, observer, problems)
         last.callback(_undo_versions, tracer)
+        last.callback(_as_met, observer, problems)
         last.callback(observer.effects.undo)
         last.push(functools.partial(_undo_noted, observer))  # which was noted with these effects in it
         last.callback(setattr, tracer, "written_places", tracer.written_places)
@@ -499,6 +500,14 @@ def _taken_back(tracer: Tracer, observer: Observer, drawn: Drawn) -> Iterator[li
         last.callback(setattr, observer, "progress", None)
         last.callback(setattr, tracer, "open", False)
         yield problems
+
+
+def _as_met(observer: Observer, problems: list[str]) -> None:
+    for what in observer.as_met.take_back(observer.effects.known):
+        problems.append(
+            f"'{observer.name}' changes {what} from outside in a way that is not seen, which it would do at "
+            "each call and a recording would do once. Do that outside."
+        )
 
 
 def _undo_noted(observer: Observer, kind: type[BaseException] | None, *_: Any) -> None:

@@ -52,7 +52,7 @@ def run_once(
         op_module.CONTEXT.set(before.replace(evaluator=Watchful(once, tracer)))
         watch.journal.set(None)
         watch.seeding.set(None)
-        with watch.listening() as heard:
+        with watch.listening() as heard, observer.as_met.keeping():
             quietly(call)()
     except Exception as error:
         if isinstance(error, CompileError):

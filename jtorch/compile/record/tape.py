@@ -145,7 +145,7 @@ def _differentiate(
         var = Var(Type(out._data.dtype, tuple(out._data.shape)), "g")
         cotangents.append(var)
     seeds = [wrap(tracer.fresh(v)) for v in cotangents]
-    run = engine.Run(False, True)
+    run = _Run(False, True)
     tracer.several_results = len(outputs) > 1
     flowing: dict[Any, tuple[bool, ...]] = {}
     tracer.flowing = flowing
@@ -165,8 +165,24 @@ def _differentiate(
     if tracer.gets_zeros and not are_zero_at_zero(tracer.eqns[start:], cotangents):
         raise tracer.too_early("is not linear in its gradients, some of which may not come")
     fed = [_fed_by(out, flowing) for out in outputs]
+    atoms = {
+        id(t): None if g is None else tracer.read(tracer.lift(g)) for t, g in zip(leaves, found, strict=True)
+    }
+    leaves.sort(key=lambda t: run.finished.get(id(t), -1), reverse=True)  # as they lie on the engine's stack
     sources = [frozenset(k for k, some in enumerate(fed) if id(t) in some) for t in leaves]
-    return leaves, cotangents, [None if g is None else tracer.read(tracer.lift(g)) for g in found], sources
+    return leaves, cotangents, [atoms[id(t)] for t in leaves], sources
+
+
+class _Run(engine.Run):
+    """A pass that notes in which order leaves get their gradients, which their hooks see."""
+
+    def __init__(self, create_graph: bool, retain_graph: bool) -> None:
+        super().__init__(create_graph, retain_graph)
+        self.finished: dict[int, int] = {}  # id of a leaf -> how many came before it
+
+    def _finish_leaf(self, leaf: Tensor, g: Any) -> None:
+        self.finished[id(leaf)] = len(self.finished)
+        super()._finish_leaf(leaf, g)
 
 
 def _fed_by(out: Tensor, flowing: dict[Any, tuple[bool, ...]]) -> set[int]:
