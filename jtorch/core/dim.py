@@ -286,7 +286,10 @@ class Dim:
 
     def __hash__(self) -> int:
         if self.env.planning:  # a dictionary of the planner's, which compares after that
-            return hash(frozenset(self.terms.items()))
+            terms = self.terms
+            if terms.keys() <= {()}:  # solved: it is equal to that number
+                return hash(terms.get((), 0))
+            return hash(frozenset(terms.items()))
         return hash(self.env.exact(self))
 
     def __index__(self) -> int:

@@ -261,6 +261,13 @@ def test_a_plan_takes_what_it_cannot_prove_for_different(env):
     assert guard.text == "not (n - 64) == 0" and guard.source is None
 
 
+def test_a_size_that_is_solved_is_its_number_to_a_dictionary(env):
+    n, m = symbol(env, "n", 3), symbol(env, "m", 30)
+    assert n == 3  # from now on it is
+    env.planning = True
+    assert {(m, 3): "found"}.get((m, n)) == "found" and {(m, n - 3): "zero"}.get((m, 0)) == "zero"
+
+
 def test_a_plan_is_not_made_where_sizes_hide_what_is_so(env):
     n = symbol(env, "n", 64)
     env.planning = True

@@ -56,12 +56,12 @@ _FAR = 4  # steps along the last axis of which kernels are told by their text
 
 def inner_steps(coordinates: Coordinates, strides: tuple[int, ...]) -> tuple[int, int] | None:
     """What ``Affine.inner`` is of ``coordinates`` in memory with ``strides``."""
-    if not coordinates or not coordinates[-1].strides or strides[-1].__class__ is not int or strides[-1] != 1:
+    if not coordinates or not coordinates[-1].strides or type(strides[-1]) is not int or strides[-1] != 1:
         return None
     *outer, (first, (*_, step)) = ((c.offset, c.strides) for c in coordinates)
-    if any(along[-1].__class__ is not int or along[-1] for _, along in outer):
+    if any(type(along[-1]) is not int or along[-1] for _, along in outer):
         return None
-    if any(n.__class__ is not int for n in (first, step)) or not 1 < step <= _FAR or not 0 <= first < step:
+    if any(type(n) is not int for n in (first, step)) or not 1 < step <= _FAR or not 0 <= first < step:
         return None
     return step, first
 

@@ -104,9 +104,11 @@ def is_known_anywhere(eqn: Eqn) -> bool:
 def place_of(eqn: Eqn, domain: tuple[int, ...], reduced: tuple[int, ...] | None) -> Coordinates | None:
     """The coordinates, in loop positions over ``domain``, of what ``eqn`` computes at one position.
 
-    A reduction computes over the whole domain, and what is woven over that of its inputs. None where the
-    shape fits neither the domain nor its kept axes.
+    A reduction computes over the whole domain, and what is woven over that of its inputs, which is all of
+    the domain then. None where the shape fits neither the domain nor its kept axes.
     """
+    if eqn.op.woven is not None:
+        reduced = None  # it is stored by positions of its own, as many as the domain has
     return coordinates_of(computed_over(eqn), domain, reduced)
 
 

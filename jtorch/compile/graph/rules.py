@@ -198,7 +198,7 @@ def _place_of(extreme: str) -> Rule:
         if not isinstance(x, Var) or x.dtype.kind not in "fi" or len(axes) != 1:
             return None
         n = x.shape[axes[0]]
-        dtype = np.dtype(np.int32 if type(n) is int and n < _INT32 else np.int64)
+        dtype = np.dtype(np.int32 if n < _INT32 else np.int64)
         made: list[Eqn] = []
 
         def add(name: str, inputs: tuple[Atom, ...], type: Type, **statics: Any) -> Var:

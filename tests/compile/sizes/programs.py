@@ -338,3 +338,19 @@ def cached(x):
 def prints(x):
     print(x.shape[0], tuple(x.shape))
     return x * 2
+
+
+# -- bits that depend on what else a kernel computes
+
+
+@program
+def places_beside_sums(x):
+    rows = x.t()
+    return rows.argmax(-1), rows.softmax(-1), rows.argmin(-1), rows.var(-1), rows.logsumexp(-1)
+
+
+@program
+def pooled(x):
+    images = x.t().unsqueeze(0).contiguous().detach().requires_grad_()
+    loss = F.adaptive_avg_pool1d(images, 2).square().sum()
+    return loss, jtorch.autograd.grad(loss, images)[0]
