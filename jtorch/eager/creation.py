@@ -21,7 +21,7 @@ from jtorch.core.sizes import count_of
 from jtorch.eager.binding import APPLY
 from jtorch.eager.drawing import FUNCTIONS as RANDOM, rand, rand_like, randint, randn, randn_like, randperm  # noqa: F401
 from jtorch.eager.exchange import as_tensor, from_dlpack, from_numpy
-from jtorch.eager.factory import check_layout, factory, number, size_named, size_tuple, sizes
+from jtorch.eager.factory import check_layout, factory, like, number, size_named, size_tuple, sizes
 from jtorch.eager.nested import tensor_of
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
@@ -70,15 +70,6 @@ def _full(shape: tuple[int, ...], value: Any, dtype: Any, beside: Tensor | None 
     context = op_module.CONTEXT.get()
     xp = context.xp if beside is None else context.evaluator.namespace(beside._data)
     return wrap(xp.full(value, shape=shape, dtype=dt.to_numpy(dtype or get_default_dtype())))
-
-
-def like(input: Tensor, made: Tensor) -> Tensor:
-    """``made``, of each example of a batch where ``input`` is one."""
-    data = input._data
-    if data.__class__ is np.ndarray:
-        return made
-    value = op_module.CONTEXT.get().evaluator.like(made._data, data)
-    return made if value is made._data else wrap(value).requires_grad_(made._requires_grad)
 
 
 @factory

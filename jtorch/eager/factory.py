@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import devices, dtypes as dt, memory_formats as formats
+from jtorch.core import devices, dtypes as dt, memory_formats as formats, op as op_module
 from jtorch.core.number_ranges import number_type
 from jtorch.core.sizes import has_negative
 from jtorch.eager.binding import into
 from jtorch.eager.messages import long_name
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
 
 # of as many numbers as ``out`` has elements, whatever its shape: they fill it in order
@@ -63,6 +63,15 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return result.requires_grad_() if requires_grad else result
 
     return made
+
+
+def like(input: Tensor, made: Tensor) -> Tensor:
+    """``made``, of each example of a batch where ``input`` is one."""
+    data = input._data
+    if data.__class__ is np.ndarray:
+        return made
+    value = op_module.CONTEXT.get().evaluator.like(made._data, data)
+    return made if value is made._data else wrap(value).requires_grad_(made._requires_grad)
 
 
 def check_layout(layout: Any, pin_memory: bool, name: str) -> None:

@@ -16,6 +16,7 @@ from jtorch.core.number_ranges import check_scalar
 from jtorch.core.sizes import slice_bounds
 from jtorch.eager import inplace
 from jtorch.eager.binding import APPLY
+from jtorch.eager.factory import like
 from jtorch.eager.index_items import (
     Advanced,
     basic,
@@ -231,7 +232,13 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
 
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of ``input`` with ``values`` at ``indices``, see ``index_put_``."""
-    return index_put_(APPLY["clone"](input), indices, values, accumulate)
+    made, shared = APPLY["clone"](input), wrap(np.False_)
+    each = shared
+    for given in (values, *indices):
+        each = each if given is None else like(given, each)
+    if each is not shared:  # those of a batch's examples go into a copy for each example
+        made = APPLY["where"](each, made, made)
+    return index_put_(made, indices, values, accumulate)
 
 
 def _fit(value: Tensor, shape: Any, indexed: bool) -> Tensor:

@@ -244,10 +244,12 @@ def needs_floats(op: Op) -> bool:
 
 
 def _rounds_in_between(op: Op) -> bool:
-    """Whether computing in 16 bits would round more than the result: PyTorch computes these in float32. What
-    is a view computes nothing, and widened it would be a copy."""
-    computes = op.kind in (Kind.REDUCTION, Kind.COMPOSITE, Kind.OPAQUE) and not op.aliases
-    return computes and op.dtype != "compare"
+    """Whether computing in 16 bits would round more than the result, or than a function's gradient, which
+    takes several steps: these are computed in float32. What is a view computes nothing, and widened it would
+    be a copy."""
+    several = op.kind in (Kind.REDUCTION, Kind.COMPOSITE, Kind.OPAQUE) and not op.aliases
+    function = op.costly or (op.kind is Kind.ELEMENTWISE and op.dtype == "float" and len(op.arrays) == 1)
+    return (several or (function and op.vjp_function is not None)) and op.dtype != "compare"
 
 
 def _all_fit(op: Op, usual: bool) -> str:

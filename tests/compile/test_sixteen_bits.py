@@ -157,3 +157,26 @@ def test_items_of_bfloat16_are_numbers():
     for values in ([1.5, 2.5], [0.5, 0.25]):
         out, n = halved(jtorch.tensor(values, dtype=jtorch.bfloat16))
         assert n == sum(values) and out.tolist() == [v * 2 if n > 3 else v for v in values]
+
+
+FUNCTIONS = [
+    "rsqrt", "sqrt", "log", "log2", "log10", "log1p", "exp", "exp2", "expm1", "sin", "cos", "tan", "tanh",
+    "sigmoid", "reciprocal", "square", "atan", "asin", "acos", "sinh", "cosh", "asinh", "atanh", "erf",
+    "erfc", "erfinv", "softplus", "gelu", "silu", "mish", "elu", "selu", "logsigmoid", "softsign",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@each("name", FUNCTIONS)
+def test_gradients_of_functions_are_rounded_once_in_both_modes(name, dtype):
+    def step(x, v):
+        y = getattr(x, name)() if hasattr(x, name) else getattr(F, name)(x)
+        (y * v).float().sum().backward()
+        return x.grad
+
+    jtorch.manual_seed(0)
+    x, v = (jtorch.rand(200) * 0.8 + 0.1).to(dtype), jtorch.randn(200).to(dtype)
+    eager, compiled = (f(x.clone().requires_grad_(), v) for f in (step, jtorch.compile(step)))
+    np.testing.assert_array_equal(_bits(eager), _bits(compiled))
+    wide = step(x.float().requires_grad_(), v.float())
+    np.testing.assert_allclose(eager.float().numpy(), wide.numpy(), rtol=2.0 * jtorch.finfo(dtype).eps)

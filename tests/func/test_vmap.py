@@ -230,3 +230,20 @@ def test_the_same_as_pytorch(family, name):
         assert str(h.dtype).partition(".")[2] == str(w.dtype).partition(".")[2]
         assert h.requires_grad == w.requires_grad
         np.testing.assert_allclose(h.detach().numpy(), w.detach().numpy(), rtol=1e-9, atol=1e-11)
+
+
+def _puts(library):
+    """Values of each example, put into a tensor that they share."""
+    x = library.arange(6.0).reshape(2, 3).requires_grad_()
+    k = library.tensor([[0, 1, 1], [3, 2, 3]])
+    shared = library.arange(4.0).requires_grad_()
+    both = library.func.vmap(lambda a, i: shared.index_put((i,), a * a, accumulate=True))(x, k)
+    grads = library.autograd.grad((both * library.arange(8.0).reshape(2, 4)).sum(), (x, shared))
+    values = library.func.vmap(lambda a: shared.index_put((k[0],), a))(x)
+    places = library.func.vmap(lambda i: shared.index_put((i,), x[0, :1]))(k[:, :1])
+    return [t.tolist() for t in (both, *grads, values, places)]
+
+
+def test_index_put_into_what_the_examples_share():
+    torch = pytest.importorskip("torch")
+    assert _puts(jtorch) == _puts(torch)
