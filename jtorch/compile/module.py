@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 from jtorch.nn.calling import uncompiled
@@ -52,6 +53,24 @@ class OptimizedModule(Module):
             return getattr(facts["_modules"]["_orig_mod"], name)
         except AttributeError:
             return getattr(facts["_compiled"], name)
+
+    def __len__(self) -> int:
+        module = self._orig_mod
+        if not hasattr(type(module), "__len__"):
+            raise TypeError(f"{type(module).__name__} does not support len()")
+        return len(module)
+
+    def __bool__(self) -> bool:
+        return bool(self._orig_mod)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._orig_mod[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._orig_mod)
+
+    def __contains__(self, value: Any) -> bool:
+        return value in self._orig_mod
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "training":

@@ -19,3 +19,18 @@ def test_hooks_registered_on_a_compiled_model(compile):
     compiled.register_forward_pre_hook(lambda m, args: (args[0] * 0,))
     assert compiled(x).tolist() == pytest.approx(model.bias.tolist())
     assert called == [compiled]
+
+
+def test_a_container_that_is_compiled_is_one():
+    layers, empty = nn.Sequential(nn.Linear(2, 3), nn.Tanh()), jtorch.compile(nn.Sequential())
+    made, named = jtorch.compile(layers), jtorch.compile(nn.ModuleDict({"a": layers[0]}))
+    assert len(made) == 2 and made[0] is layers[0] and list(made) == list(layers) and made and not empty
+    assert "a" in named and "b" not in named and named["a"] is layers[0]
+    linear = jtorch.compile(nn.Linear(2, 2))
+    assert linear
+    with pytest.raises(TypeError, match=r"Linear does not support len\(\)"):
+        len(linear)
+    with pytest.raises(TypeError, match="not subscriptable"):
+        linear[0]
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(linear)
