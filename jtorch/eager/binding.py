@@ -19,6 +19,7 @@ from jtorch.eager.autocasting import computed, uncast
 from jtorch.eager.joined import joined
 from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
+from jtorch.eager.reflected import answer, is_asked
 from jtorch.eager.signatures import accepting_source
 from jtorch.eager.sixteen_bits import HALVES, any_half, is_half, through_float32
 from jtorch.eager.source import apply_source, faced_source, named_source
@@ -85,7 +86,8 @@ def _are_alike(values: tuple) -> bool:
 
 
 def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tuple:
-    """``values`` brought to the dtype that the op computes in, as its declaration says.
+    """``values`` brought to the dtype that the op computes in, as its declaration says; NotImplemented where
+    the second one is to say what comes out, see ``reflected.py``.
 
     ``of_tensors`` says which of them tensors had: a NumPy array among the others is not weak without dims.
     """
@@ -94,6 +96,8 @@ def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tup
     known = _TARGETS.get(key)
     if known is not None:
         return (*values[:skip], *[_cast(op, context, v, known) for v in values[skip:]])
+    if len(values) == 2 and is_asked(op.name, values[1]):
+        return NotImplemented  # type: ignore[return-value]
     # NumPy's numbers are weak, as Python's are, and so is what stands for one
     values = tuple(
         v.item() if isinstance(v, np.generic) or getattr(v, "is_number", False) else v for v in values
@@ -193,7 +197,7 @@ _INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
 NAMESPACE = {
     "__name__": __name__,  # what warning filters go by
     "CONTEXT": op_module.CONTEXT, "Tensor": Tensor, "ndarray": np.ndarray,
-    "cast_all": cast_all, "explain": explain, "raw": raw, "apply_variadic": apply_variadic,
+    "cast_all": cast_all, "answer": answer, "explain": explain, "raw": raw, "apply_variadic": apply_variadic,
     "UNCHANGED": UNCHANGED,
     "shares_memory": shares_memory,
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_half": any_half,

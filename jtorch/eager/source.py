@@ -37,6 +37,7 @@ from typing import Any
 
 from jtorch.core.op import Kind, Op
 from jtorch.eager.node import watched
+from jtorch.eager.reflected import METHODS
 from jtorch.eager.signatures import extended, spelled_out
 
 CASTING = ("promote", "float", "compare", "where", "floating", "sum")  # rules that cast arguments
@@ -208,6 +209,13 @@ def _cast_lines(op: Op, usual: bool = False) -> list[str]:
     values = _listed([f"{n}_value" for n in names])
     of_tensors = _listed([f"{n}_is" for n in names])
     inner = [f"{values} = cast_all(op, context, ({values}), ({of_tensors}))"]
+    if op.name in METHODS:
+        inner = [
+            inner[0].replace(values, "cast", 1),
+            "if cast is NotImplemented:",
+            f"    return answer(op.name, {', '.join(names)})",
+            f"{values} = cast",
+        ]
     if usual:
         inner = ["return None"]
     if (_rounds_in_between(op) or op.unrounded) and not usual:

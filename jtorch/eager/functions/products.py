@@ -18,6 +18,7 @@ from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.functions.joining import _common
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.messages import long_name
+from jtorch.eager.reflected import answer, is_asked
 from jtorch.eager.sixteen_bits import in_float32, is_half
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
@@ -37,6 +38,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     try:
         x, y = input._data, other._data
     except AttributeError:
+        if isinstance(input, Tensor) and is_asked("matmul", other):
+            return answer("matmul", input, other)
         names = f"{type(input).__name__} and {type(other).__name__}"
         raise TypeError(f"matmul(): expected Tensors, got {names}") from None
     if x.ndim == 2 == y.ndim and x.dtype is y.dtype and x.dtype.kind != "b":
