@@ -104,6 +104,12 @@ def _products() -> _Any:
     return products
 
 
+def _sparse() -> _Any:
+    from jtorch.sparse import making
+
+    return making
+
+
 def _tensor_html() -> _Any:
     from jtorch.viz import html
 
@@ -119,7 +125,7 @@ def _most_threads() -> _Any:
 _higher.provide(
     shortcuts=_shortcuts, pooling=_pooling, lines=_lines, products=_products, most_threads=_most_threads,
     formulas=jtorch.compile.kernels_of_formulas, tensor_html=_tensor_html,
-    device=jtorch.compile.device_memory,
+    device=jtorch.compile.device_memory, sparse=_sparse,
 )  # fmt: skip
 _keep_freed_memory()
 globals().update({name: f for name, f in _FUNCTIONS.items() if name not in _ORIGIN})  # the whole function

@@ -550,6 +550,7 @@ from jtorch import random as random
 from jtorch import return_types as return_types
 from jtorch import serialization as serialization
 from jtorch import signal as signal
+from jtorch import sparse as sparse
 from jtorch import special as special
 from jtorch import testing as testing
 from jtorch import training as training
@@ -766,6 +767,10 @@ from jtorch.core.settings import set_float32_matmul_precision as set_float32_mat
 from jtorch.core.settings import set_flush_denormal as set_flush_denormal
 from jtorch.core.settings import set_num_interop_threads as set_num_interop_threads
 from jtorch.core.settings import set_num_threads as set_num_threads
+from jtorch.sparse.functions import smm as smm
+from jtorch.sparse.making import sparse_coo_tensor as sparse_coo_tensor
+from jtorch.sparse.making import sparse_csr_tensor as sparse_csr_tensor
+from jtorch.sparse.functions import spmm as spmm
 def square_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 from jtorch.signal.spectra import stft as stft
 from jtorch.utils.summary import summary as summary

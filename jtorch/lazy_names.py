@@ -10,8 +10,8 @@ SUBMODULES = frozenset(
         "_C", "accelerator", "amp", "array_api", "backends", "compiler", "config", "cpu", "cuda",
         "distributed", "distributions", "errors", "fft", "func", "functional", "futures", "jit", "linalg",
         "mps", "multiprocessing", "nn",
-        "optim", "profiler", "random", "return_types", "serialization", "signal", "special", "testing",
-        "training", "utils", "version", "vision", "viz", "xpu",
+        "optim", "profiler", "random", "return_types", "serialization", "signal", "sparse", "special",
+        "testing", "training", "utils", "version", "vision", "viz", "xpu",
     )
 )  # fmt: skip
 
@@ -97,6 +97,12 @@ _GIVEN = {
         "is_deterministic_algorithms_warn_only_enabled", "set_deterministic_debug_mode",
         "set_float32_matmul_precision", "set_flush_denormal", "set_num_interop_threads",
         "set_num_threads", "use_deterministic_algorithms",
+    ),
+    "jtorch.sparse.functions": (
+        "smm", "spmm",
+    ),
+    "jtorch.sparse.making": (
+        "sparse_coo_tensor", "sparse_csr_tensor",
     ),
     "jtorch.signal.spectra": (
         "istft", "stft",

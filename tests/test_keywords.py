@@ -52,6 +52,7 @@ EXCEPTIONS = {
     ),
     **dict.fromkeys([f"{f}(out_dtype)" for f in ("addmm", "baddbmm", "bmm", "mm")], NO_OTHER_DTYPE),
     "Tensor.expand(implicit)": INTERNAL,
+    **dict.fromkeys(["Tensor.to_sparse(blocksize)", "Tensor.to_sparse(dense_dim)"], "is about blocks"),
     "Tensor.new(storage)": "makes a tensor over a storage, of which there is none to make one of",
     "layer_norm(cudnn_enable)": "is about a library for GPUs",
     "func.jacrev(_preallocate_and_copy)": INTERNAL,

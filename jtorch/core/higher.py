@@ -12,6 +12,7 @@ pooling: Callable[[], Any] | None = None  # native max-pooling
 lines: Callable[[], Any] | None = None  # native loops along an axis
 tensor_html: Callable[[], Callable] | None = None  # what writes a tensor for a notebook
 products: Callable[[], Any] | None = None  # native matrix products
+sparse: Callable[[], Any] | None = None  # what makes sparse tensors
 device: Callable[[], Any] | None = None  # what knows the device that tensors may lie on
 
 

@@ -19,7 +19,7 @@ from jtorch.eager.autocasting import computed, uncast
 from jtorch.eager.joined import joined
 from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
-from jtorch.eager.reflected import answer, is_asked
+from jtorch.eager.reflected import answer, is_asked, overridden
 from jtorch.eager.signatures import accepting_source
 from jtorch.eager.sixteen_bits import HALVES, any_half, is_half, through_float32
 from jtorch.eager.source import apply_source, faced_source, named_source
@@ -203,7 +203,7 @@ NAMESPACE = {
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_half": any_half,
     "is_half": is_half, "HALVES": HALVES, "FLOAT32": np.dtype(np.float32), "FLOAT64": np.dtype(np.float64),
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
-    "not_a_tensor": messages.not_a_tensor, "check_tensors": messages.check_tensors,
+    "not_a_tensor": messages.not_a_tensor, "overridden": overridden, "check_tensors": messages.check_tensors,
     "on_tape": results.on_tape, "off_tape": results.off_tape, "edge_of": results.edge_of,
     "note_view": results.note_view, "joined": joined, "autocast": computed, "uncast": uncast,
 }  # fmt: skip
@@ -293,7 +293,7 @@ def accepting(function: Callable, out: bool = True, also: dict[str, str] | None 
     ``also``, second names of its own parameters."""
 
     def make(namespace: dict[str, Any]) -> tuple[str, str]:
-        namespace.update(function=function, into=into, uncast=uncast, not_a_tensor=messages.not_a_tensor)
+        namespace.update(function=function, into=into, uncast=uncast, overridden=overridden)
         name = function.__name__.rstrip("_") or function.__name__
         return accepting_source(name, function, namespace, out, also), f"<jtorch keywords of {name}>"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import devices, dtypes as dt
+from jtorch.core import devices, dtypes as dt, higher
 from jtorch.core.op import CONTEXT
 from jtorch.eager.messages import long_name
 from jtorch.eager.nested import is_recorded, tensor_of
@@ -329,7 +329,22 @@ FUNCTIONS: dict[str, Callable] = {
     "from_numpy": from_numpy, "from_dlpack": from_dlpack, "frombuffer": frombuffer, "as_tensor": as_tensor,
     "asarray": asarray, "to_dlpack": to_dlpack,
 }  # fmt: skip
+
+
+def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None) -> Any:
+    """The elements that are not zero, with their places: a ``sparse.SparseTensor``."""
+    assert higher.sparse is not None
+    return higher.sparse().to_sparse(self, sparse_dim, layout=layout)
+
+
+def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Any:
+    """The same of a matrix by rows."""
+    assert higher.sparse is not None
+    return higher.sparse().to_sparse_csr(self, dense_dim)
+
+
 METHODS: dict[str, Any] = {
     "numpy": numpy, "__array__": _array, "__array_ufunc__": _array_ufunc, "__dlpack__": _dlpack,
     "__dlpack_device__": _dlpack_device, "__array_namespace__": _array_namespace,
+    "to_sparse": to_sparse, "to_sparse_csr": to_sparse_csr,
 }  # fmt: skip

@@ -1,14 +1,20 @@
-"""``tensor + thing``: what is no tensor or number, and knows how to add itself to one, is asked to.
+"""What is no tensor and says itself what functions and operators make of it.
 
-An operator of Python's asks the other operand where the first gives NotImplemented; ops answer for both, so
-that ``jtorch.add(tensor, thing)`` gives the same.
+``tensor + thing``: an operator of Python's asks the other operand where the first gives NotImplemented; ops
+answer for both, so that ``jtorch.add(tensor, thing)`` gives the same. ``jtorch.mm(thing, tensor)``: a class
+says so by ``__torch_function__``, PyTorch's protocol. Both are asked where a call has failed, at no cost
+elsewhere.
+Source: https://docs.pytorch.org/docs/stable/notes/extending.html#extending-torch-python-api
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
+
+from jtorch.eager.messages import not_a_tensor
 
 METHODS = {
     "add": "__radd__", "sub": "__rsub__", "mul": "__rmul__", "div": "__rtruediv__", "pow": "__rpow__",
@@ -26,6 +32,16 @@ def is_asked(name: str, other: Any) -> bool:
     if isinstance(getattr(other, "dtype", None), np.dtype):  # what a tensor holds, or stands for an array
         return False
     return name in METHODS and hasattr(type(other), METHODS[name])
+
+
+def overridden(name: str, given: dict[str, Any], error: AttributeError) -> Any:
+    """What an argument of the function ``jtorch.<name>(**given)``, which failed with ``error``, makes of it.
+    Raises PyTorch's error where there is none that does."""
+    for value in given.values():
+        override = getattr(type(value), "__torch_function__", None)
+        if override is not None and not hasattr(value, "_data"):
+            return override(getattr(sys.modules["jtorch"], name), (type(value),), (), given)
+    raise not_a_tensor(name, given, error) from None
 
 
 def answer(name: str, tensor: Any, other: Any) -> Any:

@@ -47,9 +47,9 @@ def accepting_source(
     call = f"into(out, uncast(function)({passed}), {name!r}, ({read}))"
     writes = f"if out is not None:\n    return {call}\n" if out else ""
     body = f"{writes}return function({passed})\n"
-    tensors = ", ".join(f"{n!r}: {n}" for n in leading_tensors(function))
-    if tensors:
-        failing = f"raise not_a_tensor({name!r}, {{{tensors}}}, error) from None"
+    if leading_tensors(function):
+        given = ", ".join(f"{n!r}: {n}" for n in (_name(p).lstrip("*") for p in parameters if p != "*"))
+        failing = f"return overridden({name!r}, {{{given}}}, error)"
         body = f"try:\n{indent(body, '    ')}except AttributeError as error:\n    {failing}\n"
     body = _checked_integers(name, function, namespace) + body
     return f"def accepting({signature}):\n{aliases}{indent(body, '    ')}"

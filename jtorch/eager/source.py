@@ -134,7 +134,7 @@ def _function(
         ]
     lines.append("    context = CONTEXT.get()")
     lines += _autocast_lines(op, public)
-    lines += _unwrap_lines(names, public)
+    lines += _unwrap_lines(names, public, _asked(op) if public else ())
     lines += _cast_lines(op)
     lines += [
         "    try:",
@@ -170,14 +170,24 @@ def _joined_lines(op: Op) -> str:
     return f"    context = CONTEXT.get()\n    if context.autocast is not None:\n        return {call}\n"
 
 
-def _unwrap_lines(names: tuple[str, ...], public: str | None) -> list[str]:
-    """``public``: the name of the function, where users call it: PyTorch's take no number alone."""
+def _asked(op: Op) -> tuple[str, ...]:
+    """What the public function takes beside its first argument."""
+    if op.face_function is None:
+        return (*op.arrays[1:], *op.statics)
+    code = op.face_function.__code__
+    return code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+
+
+def _unwrap_lines(names: tuple[str, ...], public: str | None, others: tuple[str, ...]) -> list[str]:
+    """``public``: the name of the function, where users call it, with ``others`` as its further arguments:
+    PyTorch's take no number alone."""
     if len(names) == 1:  # nearly always a tensor: a try costs it nothing, isinstance 0.04 us
         (n,) = names
         lines = ["    try:", f"        {n}_value, {n}_is = {n}._data, True"]
         if public is None:
             return [*lines, "    except AttributeError:", f"        {n}_value, {n}_is = {n}, False"]
-        refused = f"        raise not_a_tensor({public!r}, {{'input': {n}}}, error) from None"
+        given = "".join(f", {other!r}: {other}" for other in others)
+        refused = f"        return overridden({public!r}, {{'input': {n}{given}}}, error)"
         return [*lines, "    except AttributeError as error:", refused]
     lines = []
     for n in names:
@@ -498,12 +508,13 @@ def faced_source(op: Op, namespace: dict[str, Any], has_shortcut: bool) -> str:
         prologue = [f"({_listed(list(op.arrays))}), statics = face({passed})"]
         prologue += [f"{s} = statics[{s!r}]" for s in op.statics] + _narrow_lines(op, "")
     code = op.face_function.__code__
-    given = ", ".join(f"{n!r}: {n}" for n in code.co_varnames[: code.co_argcount])
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    given = ", ".join(f"{n!r}: {n}" for n in names)
     checked = [
         "    try:",
         *(f"        {line}" for line in prologue),
         "    except AttributeError as error:",
-        f"        raise not_a_tensor({op.public or op.name!r}, {{{given}}}, error) from None",
+        f"        return overridden({op.public or op.name!r}, {{{given}}}, error)",
     ]
     return _function(
         op, signature, [*aliases.splitlines(), *checked, *_out_lines(op)], has_shortcut, op.public

@@ -45,9 +45,7 @@ def test_functions_ask_as_operators_do():
 
 def test_who_does_not_know_either_is_the_error_of_before():
     for other in (Unit("kg"), Fraction(1, 2), "text", object()):
-        with pytest.raises(
-            TypeError, match=rf"remainder\(\): argument .* not {type(other).__name__}"
-        ):
+        with pytest.raises(TypeError, match=rf"remainder\(\): argument .* not {type(other).__name__}"):
             jtorch.ones(1) % other
     with pytest.raises(TypeError, match="expected Tensors, got Tensor and object"):
         jtorch.ones(1) @ object()

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.autograd.graph import increment_version
 from jtorch.compile.observe.attributes import (
     TRUTH,
     find,
@@ -60,7 +59,6 @@ from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import Exact
 from jtorch.core.generator import Generator, default_generator
 from jtorch.core.op import CONTEXT
-from jtorch.eager.swapping import swap_tensors
 from jtorch.optim.optimizer import Optimizer
 
 _CHANGING = frozenset({
@@ -91,6 +89,9 @@ _ORDERLY = frozenset(
     {"keys", "values", "items", "copy", "clear", "popitem"}
 )  # of dicts and sets: hash nothing
 _SETTINGS = ("jtorch.core.settings", "jtorch.core.dtypes", "jtorch.core.threads")
+_CHANGE_TENSORS = frozenset({
+    ("jtorch.eager.swapping", "swap_tensors"), ("jtorch.autograd.graph", "increment_version"),
+})  # fmt: skip
 _ABOUT_THE_THREAD = frozenset({
     ("_thread", "get_ident"), ("_thread", "get_native_id"), ("threading", "current_thread"),
     ("posix", "getpid"),
@@ -368,7 +369,7 @@ def _see_ours(observer: Observer, frame: types.FrameType, callee: Any, args: lis
     """A function or a method of jtorch's: what of its arguments it asks or changes without a trace."""
     name = callee.__name__
     owner: Any = args[0] if args else None
-    if callee is swap_tensors or callee is increment_version:
+    if (callee.__module__, name) in _CHANGE_TENSORS:
         raise observer.error(
             frame,
             f"calls {name}(), which changes tensors at each call and a recording would do once",

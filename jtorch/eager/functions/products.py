@@ -40,6 +40,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     except AttributeError:
         if isinstance(input, Tensor) and is_asked("matmul", other):
             return answer("matmul", input, other)
+        if not isinstance(input, Tensor) and hasattr(type(input), "__matmul__"):
+            return input @ other
         names = f"{type(input).__name__} and {type(other).__name__}"
         raise TypeError(f"matmul(): expected Tensors, got {names}") from None
     if x.ndim == 2 == y.ndim and x.dtype is y.dtype and x.dtype.kind != "b":
