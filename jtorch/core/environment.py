@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import types
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -39,6 +40,22 @@ def is_same_float(a: float, b: float) -> bool:
     return a == b and math.copysign(1.0, a) == math.copysign(1.0, b) if a == a else b != b
 
 
+def _content(value: Any) -> Any:
+    """What tells functions apart that compute something else, and what they hold."""
+    if isinstance(value, types.FunctionType):
+        held = tuple(_content(cell.cell_contents) for cell in value.__closure__ or ())
+        return value.__code__, _content(value.__defaults__), held
+    if isinstance(value, dict):
+        return dict, tuple((k, _content(v)) for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(map(_content, value))
+    if isinstance(getattr(value, "env", None), Environment):
+        return Environment, value.text
+    if isinstance(value, float):  # -0.0 is equal to 0.0, and NaN to nothing
+        return float, value.hex()
+    return (type(value), value) if type(value).__hash__ else id(value)
+
+
 def is_computed(expression: Callable[[], Any]) -> bool:
     """Whether it is a real number, and no error."""
     try:
@@ -59,6 +76,7 @@ class Environment:
         self.symbols: list[str] = []
         self.limits: list[str] = []  # of each symbol, as Python
         self.guards: dict[str, SizeGuard] = {}
+        self._named: dict[Any, str] = {}  # the names of functions, by what they are
         self.functions: dict[str, Any] = {
             "max": max, "min": min, "inf": math.inf, "nan": math.nan, "same": is_same_float,
             "is_computed": is_computed,
@@ -94,9 +112,12 @@ class Environment:
         return self.symbols_in(test) <= {*names}
 
     def function(self, f: Callable) -> str:
-        """A name for ``f`` in texts."""
-        name = f"of_sizes{len(self.functions)}"
-        self.functions[name] = f
+        """A name for ``f`` in texts: one for all functions that are the same code over equal things."""
+        key = _content(f)
+        name = self._named.get(key)
+        if name is None:
+            name = self._named[key] = f"of_sizes{len(self.functions)}"
+            self.functions[name] = f
         return name
 
     def decide(self, test: str, answer: bool, pins: bool = False) -> bool:

@@ -289,6 +289,10 @@ class Journal:
         changes = self._changes.items()
         return [owner for (_, name), (owner, _, _) in changes if key is None or name is key]
 
+    def places(self) -> set[tuple[int, Any]]:
+        """What was changed until now, as (id of a container, key), None for all of it."""
+        return {*self._changes}
+
     def undo(self) -> None:
         """Make everything as it was."""
         for identity, (_, _, put) in reversed(self._changes.items()):

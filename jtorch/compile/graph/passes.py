@@ -69,13 +69,13 @@ def _as_literal(atom: Atom, define: Any) -> Atom:
 
 def _folded(eqn: Eqn, literals: list[Literal]) -> Atom | Eqn | None:
     """The result of an op on numbers, as a literal, or repeated to the shape it had."""
-    out = eqn.outputs[0]
+    out, op, statics = eqn.outputs[0], eqn.op, eqn.statics
     dtypes = [a.dtype for a in literals]
     if not is_float(out.dtype) and out.dtype.kind != "c" and any(is_symbolic(a.value) for a in literals):
         return None  # a kernel computes integers as NumPy does, whatever they are
 
     def body(*values: Any) -> Any:
-        return eqn.op.body(xp, *(d.type(v) for d, v in zip(dtypes, values, strict=True)), **eqn.statics)
+        return op.body(xp, *(d.type(v) for d, v in zip(dtypes, values, strict=True)), **statics)
 
     static = all(a.static for a in literals)
     literal = Literal(computed(out.dtype, body, [a.value for a in literals]), out.dtype, static)

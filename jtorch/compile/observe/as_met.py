@@ -20,6 +20,7 @@ from jtorch.compile.observe.guards import MISSING, PLAIN, same, told
 from jtorch.optim.optimizer import Optimizer
 
 _FOLLOWED = frozenset({*OWN, "training"})  # modes are part of what a replay sets
+_LOOKED_AT = frozenset({"state", "_hooks"})  # what is in these is put back where it is seen to change
 _Identity = tuple[int, Any]
 
 
@@ -36,7 +37,7 @@ class AsMet:
         if id(owner) in self._met:
             return
         for part in owner.modules() if hasattr(owner, "modules") else (owner,):
-            if id(part) not in self._met:
+            if id(part) not in self._met and not hasattr(part, "cls_to_become"):  # a lazy one becomes it once
                 self._met[id(part)] = _Before(part)
 
     def keep(self, container: Any, key: Any) -> None:
@@ -59,9 +60,11 @@ class AsMet:
         self._restored.update(change.identity for change in found)
         return [change.what for change in found]
 
-    def has_restored(self, container: Any, key: Any) -> bool:
-        """Whether that is as it was because it was put back here."""
-        return not self._restored.isdisjoint([(id(container), key), (id(container), None)])
+    def put_back(self) -> set[_Identity]:
+        """The recording is not to be: make what steps of optimizers keep in mind as it was, too. What was put
+        back, now and before."""
+        own = {place for before in self._met.values() for place in before.put_back_own()}
+        return self._restored | own
 
     def _changes(self, known: set[_Identity]) -> Iterator[_Change]:
         for before in self._met.values():
@@ -85,14 +88,26 @@ class _Change:
 class _Before:
     """What an object holds, and what is in the containers that it holds."""
 
-    __slots__ = ("cls", "containers", "facts", "of_class", "owner")
+    __slots__ = ("cls", "containers", "facts", "of_class", "own", "owner")
 
     def __init__(self, owner: Any) -> None:
         self.owner, self.cls = owner, type(owner)
         # a class that one module has for itself, whose properties are what is parametrized
         self.of_class = dict(vars(self.cls)) if "parametrize_base_" in vars(self.cls) else None
         self.facts = _facts(owner)
+        self.own = _own(owner)
         self.containers = [(name, held, _copied(held)) for name, held in _held(owner)]
+
+    def put_back_own(self) -> Iterator[_Identity]:
+        facts = vars(self.owner)
+        if self.own is not None:
+            yield from ((id(facts), name) for name in facts if _is_own(name))
+            for name in [name for name in facts if _is_own(name) and name not in self.own]:
+                del facts[name]
+        for name, (value, held) in (self.own or {}).items():
+            facts[name] = value
+            if held is not None:
+                _refill_dict(value, held) if isinstance(value, dict) else _refill(value, held)
 
     def changes(self, known: set[_Identity]) -> Iterator[_Change]:
         whose, facts = f"a {self.cls.__name__}", vars(self.owner)
@@ -122,6 +137,24 @@ def _facts(owner: Any) -> dict[str, Any]:
     if isinstance(owner, Optimizer):
         return {name: value for name, value in vars(owner).items() if not name.startswith("_")}
     return dict(vars(owner))
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith("_") or name == "state"
+
+
+def _own(owner: Any) -> dict[str, tuple[Any, Any]] | None:
+    """What steps of an optimizer keep in mind, with the content of what is a container."""
+    if not isinstance(owner, Optimizer):
+        return None
+    return {
+        name: (
+            value,
+            _copied(value) if isinstance(value, (dict, list, set)) and name not in _LOOKED_AT else None,
+        )
+        for name, value in vars(owner).items()
+        if _is_own(name)
+    }
 
 
 def _held(owner: Any) -> Iterator[tuple[str, Any]]:
@@ -164,6 +197,13 @@ def _is_one(a: Any, b: Any) -> bool:
 def _refill(held: list[Any] | set[Any], before: list[Any]) -> None:
     held.clear()
     held.extend(before) if isinstance(held, list) else held.update(before)
+
+
+def _refill_dict(held: dict, before: dict) -> None:
+    for key in [key for key in held if key not in before]:
+        _put(held, key, MISSING)
+    for key, value in before.items():
+        _put(held, key, value)
 
 
 def _put_in_class(cls: type, key: str, value: Any) -> None:

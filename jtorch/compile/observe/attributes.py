@@ -218,7 +218,8 @@ def _read_property(
 
 
 def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: str) -> None:
-    """Of a module's own state only changes during the recording matter: it tells of others."""
+    """Of a module's own state only changes during the recording matter: it tells of others, unless its class
+    sets attributes in a way of its own."""
     facts = owner.__dict__
     observer.relied.meet(owner)
     if name in _MODULE_FACTS:
@@ -231,7 +232,8 @@ def _read_module(observer: Observer, frame: types.FrameType, owner: Any, name: s
     for place in places:
         if name in place:
             if observer.is_outside(owner):
-                observer.read(ItemRead, frame, place, name, place[name], guarded=False)
+                silent = isinstance(place[name], PLAIN) and not _is_usual(type(owner).__setattr__)
+                observer.read(ItemRead, frame, place, name, place[name], guarded=silent)
             return
     if observer.is_outside(owner):
         for place in places:

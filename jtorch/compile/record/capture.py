@@ -241,10 +241,12 @@ def _attempted(
             reason = _with_numbers(known, str(error) if plain else type(error).__name__)
         finally:
             if made is None:  # the next attempt, or the caller, finds everything as it was
-                observer.noted.undo()
-                observer.journal.undo()
-                has_restored = observer.as_met.has_restored
-                read = tuple(r for r in observer.reads.values() if not has_restored(r.container, r.key))
+                restored = _restored(observer)
+                read = tuple(
+                    r
+                    for r in observer.reads.values()
+                    if restored.isdisjoint([(id(r.container), r.key), (id(r.container), None)])
+                )
                 is_as_it_was = put_back(read)
                 if refused is not None:
                     refused.read, refused.final = read, not is_as_it_was
@@ -255,6 +257,20 @@ def _attempted(
         f"'{name}' begins anew each time it is recorded: it counts in objects of which nobody saw that it "
         "makes them. Make them outside, or call their class in the function itself."
     )
+
+
+def _restored(observer: Observer) -> set[tuple[int, Any]]:
+    """Put back what library code has changed: the places, as (id of a container, key), None for all of it.
+    What was read of them was read after the change, perhaps, and need not be so any more."""
+    places = {
+        (id(held), None)
+        for owner, _, _ in observer.noted.undo()
+        for held in (vars(owner), *vars(owner).values())
+        if isinstance(held, (dict, list, set))
+    }
+    places |= observer.journal.places() | observer.as_met.put_back()
+    observer.journal.undo()
+    return places
 
 
 def _answers(known: Known, observer: Observer) -> list[Answer]:

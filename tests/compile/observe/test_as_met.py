@@ -207,3 +207,94 @@ def test_a_distribution_from_outside_keeps_what_it_computes_once(given):
         return [*found, step(jtorch.ones(1)).tolist(), getattr(d, other).tolist()]
 
     assert run(jtorch.compile) == run(lambda f: f)
+
+
+class Silent(nn.Module):
+    """Sets its attributes without telling anybody."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor = 1
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+
+
+def test_attributes_that_a_class_sets_in_its_own_way_are_seen():
+    m = Silent()
+    step = jtorch.compile(lambda x: x * m.factor)
+    for factor in (1, 2, 3):
+        m.factor = factor
+        assert step(jtorch.ones(1)).tolist() == [factor]
+
+
+def _step(m, x):
+    m.optimizer.zero_grad()
+    m.first(x).sum().backward()
+    m.optimizer.step()
+
+
+def _digits(x):
+    return str(round(x.sum().item()))  # which cannot be recorded: the call runs eagerly
+
+
+READ_AFTER = {
+    "the state": lambda m, s, x: (_step(m, x), len(m.optimizer.state), _digits(x)),
+    "a step's number": lambda m, s, x: (_step(m, x), m.optimizer.state[m.first.bias]["step"], _digits(x)),
+    "a state dict": lambda m, s, x: (_step(m, x), m.optimizer.state_dict()["state"].keys(), _digits(x)),
+    "a copy of the state": lambda m, s, x: (_step(m, x), copy.deepcopy(m.optimizer.state_dict())),
+    "a state that is loaded": lambda m, s, x: (
+        m.optimizer.load_state_dict(m.optimizer.state_dict()),
+        _step(m, x),
+    ),
+    "a schedule that is loaded": lambda m, s, x: (_step(m, x), s.load_state_dict(s.state_dict()), _digits(x)),
+    "a state that is cleared": lambda m, s, x: (
+        m.optimizer.state.clear(),
+        _step(m, x),
+        len(m.optimizer.state),
+    ),
+    "hooks": lambda m, s, x: (m.register_forward_hook(print), len(m._forward_hooks), _digits(x)),
+    "groups": lambda m, s, x: (
+        m.optimizer.add_param_group({"params": [nn.Parameter(jtorch.ones(1))]}),
+        len(m.optimizer.param_groups),
+        _digits(x),
+    ),
+    "all of it": lambda m, s, x: (m.optimizer.__setstate__(m.optimizer.__getstate__()), _digits(x)),
+}
+
+
+@each("name", READ_AFTER)
+@pytest.mark.filterwarnings("ignore::jtorch.errors.EagerWarning")
+def test_what_is_read_after_it_was_changed_does_not_keep_the_call_from_running_eagerly(name):
+    def run(compiled):
+        jtorch.manual_seed(0)
+        m, found = Net(), []
+        m.optimizer = jtorch.optim.Adam(m.first.parameters(), 0.5)
+        schedule = jtorch.optim.lr_scheduler.StepLR(m.optimizer, 1)
+        step = compiled(lambda x: READ_AFTER[name](m, schedule, x)[1:] and None)
+        for k in range(3):
+            step(jtorch.full((2,), k + 1.0))
+            state = m.optimizer.state_dict()["state"]
+            found += [_state(m), [[v.tolist() for v in s.values()] for s in state.values()]]
+        return found
+
+    assert run(jtorch.compile) == run(lambda f: f)
+
+
+@pytest.mark.filterwarnings("ignore::jtorch.errors.EagerWarning")
+def test_a_warning_about_the_order_of_steps_is_given_by_the_eager_call():
+    def run(compiled):
+        m = Net()
+        schedule = jtorch.optim.lr_scheduler.StepLR(m.optimizer, 1)
+
+        @compiled
+        def step(x):
+            schedule.step()
+            _step(m, x)
+            return _digits(x)
+
+        with pytest.warns(UserWarning, match="before `optimizer.step"):
+            step(jtorch.ones(2))
+
+    run(lambda f: f)
+    run(jtorch.compile)

@@ -354,3 +354,11 @@ def pooled(x):
     images = x.t().unsqueeze(0).contiguous().detach().requires_grad_()
     loss = F.adaptive_avg_pool1d(images, 2).square().sum()
     return loss, jtorch.autograd.grad(loss, images)[0]
+
+
+@program
+def two_normalisations(x):
+    rows = x.t().contiguous().detach().requires_grad_()
+    width = rows.shape[-1:]
+    y = F.layer_norm(rows, width) + F.rms_norm(rows, width) + F.layer_norm(rows * 2, width)
+    return y, jtorch.autograd.grad((y * y * y).sum(), rows)[0]
