@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MODULES = {  # distribution -> the module that it is imported as, or None for a command
     "numba-cuda": "numba", "scikit-learn": "sklearn", "mkdocs-material": "mkdocs", "mkdocstrings": None,
-    "pytest-xdist": None, "openmpi": None, "ruff": None, "mypy": None, "build": None,
+    "pytest-xdist": None, "openmpi": None, "ruff": None, "mypy": None, "pyright": None, "build": None,
 }  # fmt: skip
 
 

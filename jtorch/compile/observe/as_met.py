@@ -191,6 +191,12 @@ def _is_same(now: list[Any] | set[Any], before: list[Any], known: set[_Identity]
 
 
 def _is_one(a: Any, b: Any) -> bool:
+    """Whether one is the other, or like it: library code puts containers that tell of changes in the place of
+    plain ones."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_is_one, a, b))
+    if isinstance(a, dict) and isinstance(b, dict) and a is not b:
+        return a.keys() == b.keys() and all(_is_one(a[key], b[key]) for key in a)
     return a is b or (isinstance(a, PLAIN) and same(a, b))
 
 
