@@ -50,8 +50,8 @@ shortcuts.prepare()  # the first op of all may compile them, into the cache fold
 
 
 def _set_aside():
-    """Collections look no more at what is there now. With what 19,000 tests leave behind (modules, their cases,
-    plans) one takes 6 s at the end, and many tests ask for some."""
+    """Collections look no more at what is there now. With what 19,000 tests leave behind (modules, their
+    cases, plans) one takes 6 s at the end, and many tests ask for some."""
     gc.collect()
     gc.freeze()
 

@@ -99,6 +99,7 @@ class _Before:
         self.containers = [(name, held, _copied(held)) for name, held in _held(owner)]
 
     def put_back_own(self) -> Iterator[_Identity]:
+        """Make what steps keep in mind as it was: its places."""
         facts = vars(self.owner)
         if self.own is not None:
             yield from ((id(facts), name) for name in facts if _is_own(name))
@@ -110,6 +111,7 @@ class _Before:
                 _refill_dict(value, held) if isinstance(value, dict) else _refill(value, held)
 
     def changes(self, known: set[_Identity]) -> Iterator[_Change]:
+        """What is another one now, but for the places that are ``known`` to change."""
         whose, facts = f"a {self.cls.__name__}", vars(self.owner)
         if type(self.owner) is not self.cls:
             set_class = partial(object.__setattr__, self.owner, "__class__", self.cls)
@@ -193,11 +195,13 @@ def _is_same(now: list[Any] | set[Any], before: list[Any], known: set[_Identity]
 def _is_one(a: Any, b: Any) -> bool:
     """Whether one is the other, or like it: library code puts containers that tell of changes in the place of
     plain ones."""
-    if isinstance(a, list) and isinstance(b, list):
+    if a is b or (isinstance(a, PLAIN) and same(a, b)):
+        return True
+    if (isinstance(a, list) and isinstance(b, list)) or type(a) is type(b) is tuple:
         return len(a) == len(b) and all(map(_is_one, a, b))
-    if isinstance(a, dict) and isinstance(b, dict) and a is not b:
+    if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_is_one(a[key], b[key]) for key in a)
-    return a is b or (isinstance(a, PLAIN) and same(a, b))
+    return False
 
 
 def _refill(held: list[Any] | set[Any], before: list[Any]) -> None:
