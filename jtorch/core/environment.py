@@ -53,7 +53,7 @@ def _content(value: Any) -> Any:
         return Environment, value.text
     if isinstance(value, float):  # -0.0 is equal to 0.0, and NaN to nothing
         return float, value.hex()
-    return (type(value), value) if type(value).__hash__ else id(value)
+    return (type(value), value) if type(value).__hash__ is not None else id(value)
 
 
 def is_computed(expression: Callable[[], Any]) -> bool:
