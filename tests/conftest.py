@@ -66,6 +66,12 @@ def _heap():
     _set_aside()
 
 
+@pytest.fixture(scope="module")
+def whole_heap():
+    """For tests in which the library asks the collector who holds something, frozen or not."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def no_error_left():
     """No test leaves an exception that the interpreter takes for one which is being handled."""

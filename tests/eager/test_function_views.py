@@ -8,6 +8,8 @@ import pytest
 
 import jtorch
 
+pytestmark = pytest.mark.usefixtures("whole_heap")
+
 FROM_FUNCTION = "This view was created inside a custom Function"
 OF_SEVERAL = "This view is the output of a function that returns multiple views"
 MODES = {"eager": lambda function: function, "compiled": jtorch.compile}

@@ -12,6 +12,8 @@ import jtorch
 from tests.each import each
 from tests.ops.support import HAS_TORCH, needs_torch
 
+pytestmark = pytest.mark.usefixtures("whole_heap")
+
 if HAS_TORCH:
     import torch
 

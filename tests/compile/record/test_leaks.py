@@ -8,6 +8,8 @@ import pytest
 import jtorch
 from jtorch.core.errors import CompileError, VerifyError
 
+pytestmark = pytest.mark.usefixtures("whole_heap")
+
 KEPT: list = []
 X = jtorch.ones(3)
 

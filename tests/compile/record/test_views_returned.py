@@ -8,6 +8,8 @@ import jtorch
 from jtorch import nn
 from jtorch.core.errors import CompileError
 
+pytestmark = pytest.mark.usefixtures("whole_heap")
+
 W = nn.Parameter(jtorch.arange(6.0).reshape(2, 3))
 VIEWS = {
     "last": lambda h: h[-1],
