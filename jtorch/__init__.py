@@ -104,6 +104,10 @@ def _products() -> _Any:
     return products
 
 
+def _named(name: str) -> _Any:
+    return getattr(_importlib.import_module("jtorch"), name)
+
+
 def _sparse() -> _Any:
     from jtorch.sparse import making
 
@@ -125,7 +129,7 @@ def _most_threads() -> _Any:
 _higher.provide(
     shortcuts=_shortcuts, pooling=_pooling, lines=_lines, products=_products, most_threads=_most_threads,
     formulas=jtorch.compile.kernels_of_formulas, tensor_html=_tensor_html,
-    device=jtorch.compile.device_memory, sparse=_sparse,
+    device=jtorch.compile.device_memory, sparse=_sparse, named=_named,
 )  # fmt: skip
 _keep_freed_memory()
 globals().update({name: f for name, f in _FUNCTIONS.items() if name not in _ORIGIN})  # the whole function

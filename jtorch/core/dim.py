@@ -287,7 +287,7 @@ class Dim:
     def __hash__(self) -> int:
         if self.env.planning:  # a dictionary of the planner's, which compares after that
             terms = self.terms
-            if terms.keys() <= {()}:  # solved: it is equal to that number
+            if is_constant(terms):  # solved: it is equal to that number
                 return hash(terms.get((), 0))
             return hash(frozenset(terms.items()))
         return hash(self.env.exact(self))

@@ -44,7 +44,7 @@ def _content(value: Any) -> Any:
     """What tells functions apart that compute something else, and what they hold."""
     if isinstance(value, types.FunctionType):
         held = tuple(_content(cell.cell_contents) for cell in value.__closure__ or ())
-        return value.__code__, _content(value.__defaults__), held
+        return value.__code__, _content(value.__defaults__), _content(value.__kwdefaults__), held
     if isinstance(value, dict):
         return dict, tuple((k, _content(v)) for k, v in value.items())
     if isinstance(value, (list, tuple)):

@@ -12,10 +12,11 @@ pooling: Callable[[], Any] | None = None  # native max-pooling
 lines: Callable[[], Any] | None = None  # native loops along an axis
 tensor_html: Callable[[], Callable] | None = None  # what writes a tensor for a notebook
 products: Callable[[], Any] | None = None  # native matrix products
+named: Callable[[str], Any] | None = None  # the public function of a name
 sparse: Callable[[], Any] | None = None  # what makes sparse tensors
 device: Callable[[], Any] | None = None  # what knows the device that tensors may lie on
 
 
-def provide(**found: Callable[[], Any]) -> None:
+def provide(**found: Callable[..., Any]) -> None:
     """Enter them."""
     globals().update(found)

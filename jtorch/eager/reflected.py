@@ -9,11 +9,11 @@ Source: https://docs.pytorch.org/docs/stable/notes/extending.html#extending-torc
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
+from jtorch.core import higher
 from jtorch.eager.messages import not_a_tensor
 
 METHODS = {
@@ -40,7 +40,8 @@ def overridden(name: str, given: dict[str, Any], error: AttributeError) -> Any:
     for value in given.values():
         override = getattr(type(value), "__torch_function__", None)
         if override is not None and not hasattr(value, "_data"):
-            return override(getattr(sys.modules["jtorch"], name), (type(value),), (), given)
+            assert higher.named is not None
+            return override(higher.named(name), (type(value),), (), given)
     raise not_a_tensor(name, given, error) from None
 
 

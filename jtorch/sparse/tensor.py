@@ -269,23 +269,22 @@ class SparseTensor:
     def matmul(self, other: Any) -> Any:
         return self @ other
 
-    mm = spmm = matmul
+    def mm(self, mat2: Any) -> Any:
+        return self @ mat2
 
     @classmethod
     def __torch_function__(
         cls, func: Callable, types: tuple, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """``jtorch.mm(sparse, dense)`` and the like: the method of that name."""
-        given = [*args, *(kwargs or {}).values()]
-        method = getattr(cls, func.__name__, None)
-        if func.__name__ == "mm" and isinstance(given[0], Tensor):
-            return given[0] @ given[1]
-        if method is None or not isinstance(given[0], SparseTensor):
-            raise TypeError(
-                f"{func.__name__}() is not there for sparse tensors: x.to_dense() gives an ordinary one"
-            )
-        named = {k: v for k, v in (kwargs or {}).items() if v is not given[0] and v is not None}
-        return method(given[0], *args[1:], *([named.pop("mat2")] if "mat2" in named else []), **named)
+        name, (first, *others) = func.__name__, (*args, *(kwargs or {}).values())
+        if name == "mm" and isinstance(first, Tensor):
+            return first @ others[0]
+        method = getattr(cls, name, None)
+        if method is None or not isinstance(first, SparseTensor):
+            raise TypeError(f"{name}() is not there for sparse tensors: x.to_dense() gives an ordinary one")
+        named = {k: v for k, v in (kwargs or {}).items() if v is not first and v is not None}
+        return method(first, *args[1:], **named)
 
 
 def _check_matrices(a: SparseTensor, b: Any) -> None:

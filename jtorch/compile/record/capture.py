@@ -498,7 +498,7 @@ def _taken_back(tracer: Tracer, observer: Observer, drawn: Drawn) -> Iterator[li
         last.callback(_fill_caches, tracer, observer)
         last.callback(check_graphs, tracer, observer, problems)
         last.callback(_undo_versions, tracer)
-        last.callback(_as_met, observer, problems)
+        last.callback(_note_unseen_changes, observer, problems)
         last.callback(observer.effects.undo)
         last.push(functools.partial(_undo_noted, observer))  # which was noted with these effects in it
         last.callback(setattr, tracer, "written_places", tracer.written_places)
@@ -518,7 +518,7 @@ def _taken_back(tracer: Tracer, observer: Observer, drawn: Drawn) -> Iterator[li
         yield problems
 
 
-def _as_met(observer: Observer, problems: list[str]) -> None:
+def _note_unseen_changes(observer: Observer, problems: list[str]) -> None:
     for what in observer.as_met.take_back(observer.effects.known):
         problems.append(
             f"'{observer.name}' changes {what} from outside in a way that is not seen, which it would do at "
