@@ -394,12 +394,13 @@ def _shut_down(workers: list[Any], channels: list[socket.socket], owner: int) ->
             channel.shutdown(socket.SHUT_RDWR)
         channel.close()
     for worker in workers:
-        worker.join(_PATIENCE)
-        if worker.exitcode is None:
+        # Its sentinel tells that it has ended, not its exit code: a collection of garbage that comes here in the
+        # middle of multiprocessing's own waitpid finds a process whose exit code is taken and not yet noted.
+        if not wait([worker.sentinel], _PATIENCE):
             worker.terminate()
-            worker.join(_PATIENCE)
-        if worker.exitcode is None:
+        if not wait([worker.sentinel], _PATIENCE):
             worker.kill()
-            worker.join()
-        worker.close()
+        worker.join()
+        with contextlib.suppress(ValueError):  # such a one: closed when it is collected
+            worker.close()
     workers.clear()

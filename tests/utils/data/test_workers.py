@@ -306,6 +306,32 @@ def test_early_break_ends_the_workers():
     assert children() == []
 
 
+def test_workers_end_inside_a_wait_of_multiprocessing():
+    # A pass that is in a cycle is collected anywhere, between a waitpid and the note of what it gave, too.
+    waited = iter(DataLoader(Items(1000), 1, num_workers=2))
+    next(waited)
+    first, second = waited._workers
+    waitpid, exit_codes = os.waitpid, []
+
+    def waitpid_and_collect(pid, flags):
+        result = waitpid(pid, flags)
+        if result[0] == first.pid:
+            os.waitpid = waitpid
+            waited._shut_down()
+            exit_codes.append(second.exitcode if second in children() else None)
+        return result
+
+    os.kill(first.pid, signal.SIGKILL)
+    os.waitpid = waitpid_and_collect
+    try:
+        first.join()
+    finally:
+        os.waitpid = waitpid
+    assert exit_codes == [None]
+    assert first.exitcode == -signal.SIGKILL
+    assert children() == []
+
+
 def test_large_batches_use_the_workers_memory_and_hold_no_descriptor():
     class Large(Dataset):
         def __len__(self):
