@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-import logging
 import operator
 import os
 import threading
@@ -16,75 +15,40 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from jtorch.compile import debug, made_anew
+from jtorch.compile import made_anew
 from jtorch.compile.asking import Asks, BoundFunction
 from jtorch.compile.decorator import P, R
-from jtorch.compile.eager_calls import EagerCalls, Form, form_of
-from jtorch.compile.graph.faults import fault_in, told
-from jtorch.compile.inspect.facts import facts_of
+from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.inspect.fitting import LastCall, failing_guard
-from jtorch.compile.inspect.ledger import (
-    Change,
-    Ledger,
-    Retrace,
-    causes,
-    confirmed,
-    in_words,
-    tell,
-    with_plan,
-)  # fmt: skip
-from jtorch.compile.inspect.naming import labels_of, named_by
+from jtorch.compile.inspect.naming import named_by
 from jtorch.compile.inspect.verify import Verifier
 from jtorch.compile.observe.attributes import CALLABLES
-from jtorch.compile.observe.effects import Filling
 from jtorch.compile.observe.reading import became
-from jtorch.compile.observe.texts import ErrorText
 from jtorch.compile.options import Options
 from jtorch.compile.record.answers import one_recording
 from jtorch.compile.record.arrays import given, lend_all
 from jtorch.compile.record.capture import Capture, capture
-from jtorch.compile.record.deferred_backward import LaterError
-from jtorch.compile.record.opened import varying
-from jtorch.compile.record.sizing import (
-    APART,
-    STILL,
-    Axes,
-    Counted,
-    Masks,
-    Moved,
-    Moving,
-    Sizings,
-    are_marked,
-    sizing_of,
-)
 from jtorch.compile.record.tree import flatten_call
-from jtorch.compile.record.trials import Resumed, Seen, Trial, Unseen
-from jtorch.compile.run import targets
+from jtorch.compile.record.trials import Resumed, Trial
+from jtorch.compile.recorder import Recorder
 from jtorch.compile.run.caller import MISS
 from jtorch.compile.run.compiled import CompiledPlan
 from jtorch.compile.timings import Timings
 from jtorch.core import config, op as op_module, progress
-from jtorch.core.environment import Exact
 from jtorch.core.errors import (
     CompileError,
     FailedCheck,
     InternalError,
     OtherBranch,
-    RetraceError,
-    RetraceWarning,
     VerifyError,
     add_line,
     name_line,
-    user_source,
 )
-from jtorch.core.op import Context
 from jtorch.eager import anomaly
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.saved_hooks import IN_FORCE
 from jtorch.nn.utils.parametrize import CACHE
 
-MANY = 5  # recordings of one function after which it is told how much they cost
-_CANNOT_BE_RECORDED = "calls like it run eagerly; fullgraph=True makes an error of it"
 _LOOKS = 10  # how often a call looks for its plan while other threads change what plans rely on
 MAX_PLANS = 64  # per function; the least recently used one goes
 FORGOTTEN = -1  # when such a plan was used
@@ -94,7 +58,6 @@ S = TypeVar("S")
 
 FUNCTIONS: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()  # all there are, for ``reset``
 HOLDERS: list[list[CompiledFunction]] = []  # lists of who wants to look at all that are made, later
-_log = logging.getLogger("jtorch.compile")
 _uses = itertools.count()  # tells which plan was used last
 _recording = threading.RLock()  # one thread records at a time; a compiled function inside is part of that
 _ordering = threading.RLock()  # and one changes which plans there are, in which order
@@ -143,17 +106,14 @@ class CompiledFunction(Asks, Generic[P, R]):
         """Forget every recording."""
         self.plans: dict[Any, list[CompiledPlan]] = {}
         self.timings = Timings()
-        self.retraces = Ledger()
+        self._recorder = Recorder(self)
+        self.retraces = self._recorder.ledger
         self.last_call: LastCall | None = None  # the latest call that took the long way
         self.uncounted = 0  # replays that were measurements
         self._dropped_calls = 0  # of plans that are no more
         self._told_of_branches = False
-        self._eagerly = EagerCalls(self.name)
-        self._seen = Seen()  # functions that are disabled for compiling
         self.shared_code: types.CodeType | None = None  # of functions whose recordings it has, too
-        self._made, self._spent = 0, 0.0  # how many recordings became plans, and the seconds they took
         self._recordings = 0
-        self._moved = Moved()
         self._latest: CompiledPlan | None = None
         self._previous: LastCall | None = None  # of the plan that was the latest before
         self._signature: inspect.Signature | None = None
@@ -189,8 +149,8 @@ class CompiledFunction(Asks, Generic[P, R]):
             if fault is None:
                 if type(error) is CompileError:
                     name_line(error, self.function)
-                    if not self._is_whole:
-                        self._seen.refuse(error)
+                    if not self._recorder.is_whole:
+                        self._recorder.seen.refuse(error)
                 raise
             raise fault from fault.origin
         try:
@@ -223,7 +183,8 @@ class CompiledFunction(Asks, Generic[P, R]):
         context = op_module.CONTEXT.get()
         if self.options.disabled or context.evaluator is not EAGER or not config.get("COMPILE"):
             return self.function(*args, **kwargs)  # inside another trace it is part of that one
-        if not kwargs and self._eagerly.has_again(args, context):
+        recorder = self._recorder
+        if not kwargs and recorder.eagerly.has_again(args, context):
             return self.function(*args)
         if anomaly.ACTIVE or IN_FORCE.get() or CACHE.depth:  # all of which see each op
             return self.function(*args, **kwargs)
@@ -233,9 +194,9 @@ class CompiledFunction(Asks, Generic[P, R]):
             leaves, structure = flatten_call(args, kwargs)
             leaves[:] = lend_all(leaves, self.name)
         except CompileError as error:
-            if self._is_whole:
+            if recorder.is_whole:
                 raise
-            self._tell_of_eager(error, 0.0)
+            recorder.tell_of_eager(error, Timings())
             return self.function(*args, **kwargs)
         plans = self.plans.setdefault(structure, [])
         for _ in range(_LOOKS):
@@ -251,7 +212,7 @@ class CompiledFunction(Asks, Generic[P, R]):
                     self._use(plan, plans, args, leaves, structure)
                     return result
             flat = len(args) == len(leaves) and all(map(operator.is_, args, leaves))
-            if self._eagerly.has(leaves, structure, context, flat, not plans):
+            if recorder.eagerly.has(leaves, structure, context, flat, not plans):
                 return self.function(*args, **kwargs)
             if self._branches_too_often(ways):
                 return self.function(*args, **kwargs)
@@ -260,7 +221,10 @@ class CompiledFunction(Asks, Generic[P, R]):
                     if self._recordings != recordings:
                         continue  # another thread recorded, perhaps this very call
                     with progress.of(self.name):
-                        recorded = self._record(leaves, structure, plans)
+                        others = [plan for some in tuple(self.plans.values()) for plan in some]
+                        recorded = recorder.record(leaves, structure, plans, others)
+                    if isinstance(recorded, tuple):
+                        self._keep(recorded[0], plans)
                     self._recordings += 1
                 if isinstance(recorded, (Trial, Resumed)):
                     with recorded.watching():
@@ -343,204 +307,12 @@ class CompiledFunction(Asks, Generic[P, R]):
         bound = self._signature.bind(*args, **kwargs)
         return bound.args, bound.kwargs
 
-    def _record(
-        self, leaves: list[Any], structure: Any, plans: list[CompiledPlan]
-    ) -> tuple[CompiledPlan, Capture] | Trial | Resumed | None:
-        """A plan for a call that no plan takes, and its recording. None where it runs eagerly: ``on_retrace``
-        says so, it makes an object that later calls find, or raises an error whose text tells elements. How
-        it does where a disabled function is to be seen at work, or has run already."""
-        context = op_module.CONTEXT.get()
-        form = form_of(leaves, context)
-        facts = facts_of(self.function, leaves, structure, context)
-        known = plans or [plan for some in tuple(self.plans.values()) for plan in some]
-        labels = labels_of(structure, self.function)
-        changes = causes(known, leaves, facts, labels, self.retraces) if known else ()
-        refused = self.options.on_retrace in ("raise", "eager") and known
-        if refused and any(c.before != c.after for c in changes):
-            self._refuse(changes, 0.0)
-            return None
-        moving = STILL if self.options.dynamic is False else self._moved.with_call(structure, leaves)
-        timings = Timings()
-        try:
-            recorded = self._recorded(
-                leaves, structure, plans, labels, context, moving, timings, changes, bool(refused)
-            )  # fmt: skip
-        except (Filling, ErrorText):  # what it does is not what a later call does
-            return None
-        except Unseen:
-            return Trial(self._seen)
-        except LaterError as found:
-            self._leave_to_backward(found, structure, form, timings)
-            return None
-        except CompileError as error:
-            if type(error) is not CompileError or error.final or self._is_whole:
-                error.read = ()  # which would live as long as the error
-                raise
-            name_line(error, self.function)
-            self._eagerly.refuse(error, structure, form)
-            self._tell_of_eager(error, timings.total)
-            if not error.answers:
-                return None
-            self._seen.avoid(str(error))
-            return Resumed(error)
-        if recorded is None:
-            return None
-        plan, made = recorded
-        plan.facts = facts
-        self._moved.recorded(structure, moving, made)
-        return plan, made
-
-    def _tell_of_eager(self, error: CompileError, seconds: float) -> None:
-        """Once for each place that a call runs eagerly."""
-        if self._eagerly.tell(error):
-            self._note((Change(str(error), "", "", _CANNOT_BE_RECORDED),), "eager", seconds, 0)
-
-    @property
-    def _is_whole(self) -> bool:
-        """Whether what cannot be recorded is an error."""
-        fullgraph = self.options.fullgraph
-        return bool(config.get("FULLGRAPH")) if fullgraph is None else fullgraph
-
-    def _recorded(
-        self, leaves: list[Any], structure: Any, plans: list[CompiledPlan], labels: list[str],
-        context: Context, moving: Moving, timings: Timings, changes: tuple[Change, ...], refused: bool,
-    ) -> tuple[CompiledPlan, Capture] | None:  # fmt: skip
-        """A plan for as many calls as may be, and the recording that it is made of. None where another
-        recording is refused, or a check fails of what is known already: eager mode says so."""
-        sizing, why = self._sizing(leaves, moving), ""
-        is_cpu = targets.chosen(self.options.interpreted) is targets.CPU
-        masks = APART if is_cpu else Masks(Counted.EXACT)
-        may_wait = True
-        while True:
-            with timings.measure("trace"):
-                made = capture(
-                    self.function, leaves, structure, context, self.name, varying(plans), may_wait=may_wait,
-                    sizing=sizing, moving=moving, masks=masks, whole=self._is_whole,
-                    seen=None if self._is_whole else self._seen,
-                )  # fmt: skip
-            made.why_exact = made.why_exact or why or moving.why_exact
-            try:
-                plan = self._plan_of(made, leaves, labels, plans, context, timings, changes, refused)
-            except Exact as error:  # no plan for any of these sizes: one for fewer of them
-                made.journal.undo()
-                counted = made.sizing is not None and bool(made.sizing.counted)
-                if counted and (closer := masks.closer(error)) is not None:
-                    masks = closer
-                else:
-                    sizing, moving, why = None, STILL, str(error)
-                may_wait = False
-                continue
-            except FailedCheck:
-                made.journal.undo()
-                return None
-            except BaseException as error:
-                if made.error is None:
-                    made.journal.undo()
-                if isinstance(error, CompileError):
-                    error.final = error.final or made.calls_out or made.error is not None
-                    error.read = made.plain
-                raise
-            if plan is None:
-                made.journal.undo()
-                return None
-            return plan, made
-
-    def _leave_to_backward(self, found: LaterError, structure: Any, form: Form, timings: Timings) -> None:
-        """Note, once, that calls of this ``form`` run eagerly: the error belongs to their backward()."""
-        self._eagerly.add(found, structure, form)
-        advice = "calls like it run eagerly, without another recording, and backward() raises that"
-        self._note((Change(found.what, "", "", advice),), "eager", timings.total, 0)
-
-    def _sizing(self, leaves: list[Any], moving: Moving) -> Sizings | None:
-        """What says which sizes of these arguments are symbols; None where all are numbers."""
-        every = self.options.dynamic
-        axes: Axes = frozenset() if moving.why_exact else moving.axes
-        if every is False or not (every or axes or are_marked(leaves)):
-            return None
-        return lambda fixed, integers: sizing_of(leaves, bool(every), axes, integers, fixed)
-
-    def _plan_of(
-        self, made: Capture, leaves: list[Any], labels: list[str], plans: list[CompiledPlan],
-        context: Context, timings: Timings, changes: tuple[Change, ...], refused: bool,
-    ) -> CompiledPlan | None:  # fmt: skip
-        if made.error is not None and made.device is not None:
-            return None  # eager mode says so
-        if made.error is not None:
-            self._raise(made.error, CompiledPlan(made, leaves, context, timings, targets.INTERPRETER), leaves)
-        told = {id(p): p.told() for p in plans}  # before one of them subscribes anew
-        plan = next((p for p in plans if p.accepts_again(made, leaves, context)), None)
-        outcome = "recorded" if plan is None else "confirmed"
-        if plan is None:
-            if refused:
-                self._refuse(changes, timings.trace)
-                return None
-            plan = self._compile(made, leaves, timings, plans)
-        if changes:
-            if outcome == "confirmed":
-                changes = confirmed(changes, told[id(plan)])
-            else:
-                changes = with_plan(changes, made, labels, self.options.dynamic is not False)
-            self._note(changes, outcome, timings.total, timings.kernels_compiled)
-        if outcome == "recorded":
-            self._count(changes, timings.total)
-        return plan
-
-    def _raise(self, error: Exception, plan: CompiledPlan, leaves: list[Any]) -> None:
-        """Raise what the function raised; what was done before it stays done, as in eager mode."""
-        result = plan.replay(leaves)
-        if result is MISS:
-            raise CompileError(
-                f"'{self.name}' raises {type(error).__name__} after it has changed what it asks of its "
-                "arguments (._version): what it did before that cannot be done again. Ask it outside."
-            ) from error
-        if result is not None:  # numbers and tensors that the exception holds
-            error.args, facts = result
-            vars(error).update(facts)
-        raise error
-
-    def _count(self, changes: tuple[Change, ...], seconds: float) -> None:
-        """Warn, once, of a function that is recorded again and again: each time costs as many calls."""
-        self._made += 1
-        self._spent += seconds
-        if self._made != MANY + 1 or not changes:
-            return
-        where = user_source()
-        warnings.warn_explicit(
-            f"'{self.name}' has been recorded {self._made} times, which took {self._spent:.2f} s; the last "
-            f"time because {in_words(changes)}. {changes[0].advice}. {self.name}.retraces lists them all; "
-            'on_retrace="eager" runs calls that no recording fits uncompiled.',
-            RetraceWarning, where.file, where.line,
-        )  # fmt: skip
-
-    def _compile(
-        self, made: Capture, leaves: list[Any], timings: Timings, plans: list[CompiledPlan]
-    ) -> CompiledPlan:
-        target = targets.chosen(self.options.interpreted, made.device)
-        with told(self.name):
-            plan = CompiledPlan(made, leaves, op_module.CONTEXT.get(), timings, target)
-        if not any(self.plans.values()):
-            _log.info("compiled '%s': %s", self.name, debug.one_line(plan.program, timings))
-        self.timings = timings
-        plan.number = self._made + 1
-        with _ordering:
-            plans.append(plan)
-        self._eagerly.plan_is_made()
-        return plan
-
-    def _refuse(self, changes: tuple[Change, ...], seconds: float) -> None:
-        outcome = "eager" if self.options.on_retrace == "eager" else "raised"
-        entry = self._note(changes, outcome, seconds, 0)
-        if outcome == "raised":
-            raise RetraceError(str(entry))
-
-    def _note(self, changes: tuple[Change, ...], outcome: str, seconds: float, kernels: int) -> Retrace:
-        entry = Retrace(self.name, changes, user_source(), outcome, seconds * 1e3, kernels)
-        tell(self, entry)
-        if "retrace" in str(config.get("LOG")).split(","):
-            _log.warning("%s", entry)
-        if self.options.on_retrace == "warn":
-            warnings.warn(str(entry), RetraceWarning, stacklevel=5)
-        return entry
+    def _keep(self, plan: CompiledPlan, plans: list[CompiledPlan]) -> None:
+        """Have ``plan`` among the ``plans`` for its structure, if it is a new one."""
+        if all(known is not plan for known in plans):
+            self.timings = plan.timings
+            with _ordering:
+                plans.append(plan)
 
     def _use(
         self, plan: CompiledPlan, plans: list[CompiledPlan], args: tuple, leaves: list[Any], structure: Any

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jtorch.compile import debug
-from jtorch.compile.eager_calls import EagerCalls
 from jtorch.compile.inspect.facts import facts_of, in_short, with_state_now
 from jtorch.compile.inspect.fitting import Asked, LastCall, choose
 from jtorch.compile.inspect.ledger import changes_of, in_words
@@ -15,6 +14,9 @@ from jtorch.compile.inspect.naming import Named, named_by
 from jtorch.compile.record.arrays import lend_all
 from jtorch.compile.record.tree import flatten
 from jtorch.core import op as op_module
+
+if TYPE_CHECKING:
+    from jtorch.compile.recorder import Recorder
 
 
 class BoundFunction(functools.partial):
@@ -47,7 +49,7 @@ class Asks:
     name: str
     function: Callable
     plans: dict[Any, list[Any]]
-    _eagerly: EagerCalls
+    _recorder: Recorder
     last_call: LastCall | None
     retraces: Any
     calls: Any
@@ -158,8 +160,8 @@ class Asks:
     def _asked(self, args: tuple, kwargs: dict[str, Any], measured: bool = False) -> Asked:
         """The plan that a question with these arguments is about; ``measured`` needs arguments that live."""
         if not any(self.plans.values()):
-            if self._eagerly.reasons:
-                told = "; ".join(self._eagerly.reasons.values())
+            if self._recorder.eagerly.reasons:
+                told = "; ".join(self._recorder.eagerly.reasons.values())
                 raise RuntimeError(
                     f"calls of '{self.name}' run eagerly, since they cannot be recorded: {told}"
                 )

@@ -11,7 +11,7 @@ import pytest
 
 import jtorch
 from jtorch import nn
-from jtorch.compile import api
+from jtorch.compile import api, recorder
 from jtorch.compile.run import compiled
 
 
@@ -198,14 +198,14 @@ def test_where_another_thread_never_rests_the_call_runs_eagerly(monkeypatch):
     net.scale = jtorch.tensor([1.0])
     f = jtorch.compile(lambda x: net(x) + len(net.name))
     net.name = "a"
-    real, made = api.capture, []
+    real, made = recorder.capture, []
 
     def restless(*args, **kwargs):
         made.append(real(*args, **kwargs))
         _elsewhere(lambda: setattr(net, "name", net.name + "a"))
         return made[-1]
 
-    monkeypatch.setattr(api, "capture", restless)
+    monkeypatch.setattr(recorder, "capture", restless)
     x = jtorch.ones(2, 4)
     found = f(x).detach().numpy()
     np.testing.assert_allclose(found, net(x).detach().numpy() + len(net.name), rtol=1e-5)

@@ -29,7 +29,7 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.compile import api
+from jtorch.compile import recorder
 from jtorch.errors import CompileError, EagerWarning, InternalError
 
 nn, F = jtorch.nn, jtorch.nn.functional
@@ -483,7 +483,7 @@ def test_internal_errors_stay_errors(monkeypatch):
     def broken(*_, **__):
         raise AssertionError("broken")
 
-    monkeypatch.setattr(api, "CompiledPlan", broken)
+    monkeypatch.setattr(recorder, "CompiledPlan", broken)
     with pytest.raises(InternalError, match="broken"):
         jtorch.compile(lambda x: x + 1)(jtorch.ones(3))
 

@@ -309,9 +309,9 @@ def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:
 _listeners: list[Callable[[Any, Retrace], None]] = []
 
 
-def tell(function: Any, entry: Retrace) -> None:
-    """Add ``entry`` to the function's ledger and tell those who listen."""
-    function.retraces.add(entry)
+def tell(ledger: Ledger, function: Any, entry: Retrace) -> None:
+    """Add ``entry`` to the ``ledger`` of ``function`` and tell those who listen."""
+    ledger.add(entry)
     for listener in list(_listeners):
         listener(function, entry)
 
