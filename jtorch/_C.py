@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from jtorch.core.errors import LinAlgError as _LinAlgError
 from jtorch.eager.creation import tensor
 from jtorch.eager.tensor import Size, Tensor
 from jtorch.random import Generator, default_generator
 
-__all__ = ["Generator", "Size", "default_generator"]
+__all__ = ["Generator", "Size", "_LinAlgError", "default_generator"]
 
 _TensorBase = TensorBase = Tensor
 _has_mkldnn = has_mkldnn = has_mkl = has_openmp = has_lapack = has_cuda = has_mps = False

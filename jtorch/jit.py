@@ -35,6 +35,17 @@ trace, trace_module, save, load, freeze = map(_absent, ("trace", "trace_module",
 optimize_for_inference, fork, wait = map(_absent, ("optimize_for_inference", "fork", "wait"))
 
 
+class ScriptModule:
+    """What ``isinstance`` is asked about: none is ever made, which raises NotImplementedError."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _absent(type(self).__name__)()
+
+
+class ScriptFunction(ScriptModule):
+    """The same for a function."""
+
+
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
     """A mark for TorchScript: the function as it is."""
     return drop if callable(drop) else lambda function: function

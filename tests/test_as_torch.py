@@ -233,3 +233,25 @@ def test_private_names_that_programs_touch(run):
     *lines, error = out.splitlines()
     assert lines == ["did not hold", "False None", "[2, 3] True", "True"]
     assert "jtorch has no torch._C._cuda_getDeviceCount" in error
+
+
+def test_names_that_torchinfo_and_torchdiffeq_touch(run):
+    code, out, errors = run(
+        """
+        import sys
+        import torch
+        from torch.jit import ScriptFunction, ScriptModule
+        from torch.nn.parameter import is_lazy
+        from torch.utils.hooks import RemovableHandle
+
+        print(isinstance(torch.nn.Linear(1, 1), (ScriptFunction, ScriptModule)))
+        print([is_lazy(p) for p in (*torch.nn.LazyLinear(2).parameters(), torch.nn.Parameter(torch.ones(1)))])
+        print(isinstance(torch.nn.Linear(1, 1).register_forward_hook(print), RemovableHandle))
+        print(sys.getsizeof(torch.zeros(10).untyped_storage()) - sys.getsizeof(torch.zeros(0).untyped_storage()))
+        try:
+            torch.linalg.solve(torch.zeros(2, 2), torch.zeros(2))
+        except torch._C._LinAlgError:
+            print("singular")
+        """
+    )
+    assert (code, out.splitlines()) == (0, ["False", "[True, True, False]", "True", "40", "singular"]), errors

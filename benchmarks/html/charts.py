@@ -14,7 +14,7 @@ from benchmarks.report import duration
 INK, LINE = "#010101", "#010102"
 SERIES = ("#010103", "#010104", "#010105", "#010106", "#010107")
 VARIABLES = {INK: "--ink", LINE: "--line"} | {color: f"--series-{k}" for k, color in enumerate(SERIES)}
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # letters stay text
     "font.size": 9,
     "text.color": INK,

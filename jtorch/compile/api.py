@@ -120,6 +120,11 @@ class CompiledFunction(Asks, Generic[P, R]):
         if self.options.verify_every:
             self.verifier = Verifier(self.options.verify_every, dict(self.options.budget))
 
+    def share(self, known: CompiledFunction, code: types.CodeType) -> None:
+        """Have the recordings of ``known``, as long as the function has this ``code``."""
+        self.shared_code, self.plans, self.retraces = code, known.plans, known.retraces
+        self._recorder.share(known._recorder)
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.shared_code is not None and not made_anew.is_like(self, self.shared_code):
             self.reset()

@@ -18,9 +18,6 @@ from jtorch.compile.options import Options
 # by what they have in common
 _latest: weakref.WeakValueDictionary[tuple, Any] = weakref.WeakValueDictionary()
 _USUAL = Options()
-_SHARED = (  # what a compiled function knows of calls
-    "plans", "retraces", "_seen", "_moved",
-)  # fmt: skip
 
 
 def share(compiled: Any) -> None:
@@ -37,9 +34,7 @@ def share(compiled: Any) -> None:
     _latest[common] = compiled
     if known is None or known.function is function or not is_like(known, function.__code__):
         return
-    compiled.shared_code = function.__code__
-    for name in _SHARED:
-        setattr(compiled, name, getattr(known, name))
+    compiled.share(known, function.__code__)
 
 
 def is_like(compiled: Any, code: types.CodeType) -> bool:

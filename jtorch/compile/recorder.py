@@ -92,6 +92,10 @@ class Recorder:
         self._moved = Moved()
         self._made, self._spent = 0, 0.0  # how many recordings became plans, and the seconds they took
 
+    def share(self, other: Recorder) -> None:
+        """Have learned what ``other`` has, and will."""
+        self.ledger, self.seen, self._moved = other.ledger, other.seen, other._moved
+
     def record(
         self, leaves: list[Any], structure: Any, plans: list[CompiledPlan], others: list[CompiledPlan]
     ) -> tuple[CompiledPlan, Capture] | Trial | Resumed | None:
@@ -152,8 +156,8 @@ class Recorder:
         """A plan for as many calls as may be, and the recording that it is made of. None where another
         recording is refused, or a check fails of what is known already: eager mode says so."""
         sizing, why = self._sizing(call.leaves, moving), ""
-        is_cpu = targets.chosen(self.options.interpreted) is targets.CPU
-        masks = APART if is_cpu else Masks(Counted.EXACT)
+        any_sizes = targets.chosen(self.options.interpreted).of_sizes is not None
+        masks = APART if any_sizes else Masks(Counted.EXACT)
         may_wait = True
         while True:
             with call.timings.measure("trace"):

@@ -6,7 +6,7 @@ scratch memory, fills in addresses, loads code and runs it. ``run/targets.py`` h
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.ir import Graph
 from jtorch.compile.plan.plan import Place, Plan
+from jtorch.core.environment import Environment
 
 
 @dataclass(eq=False, slots=True)
@@ -68,8 +69,10 @@ def address_of(array: np.ndarray) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``load(code, graph, binding)`` gives a ``Runner``; ``graph`` is the one that was recorded."""
+    """``load(code, graph, binding)`` gives a ``Runner``; ``graph`` is the one that was recorded.
+    ``of_sizes(env, names)`` gives the target of plans over symbols, None where it runs none."""
 
     name: str
     emit: Callable[[Plan], Code]
     load: Callable[[Code, Graph, Binding], Any]
+    of_sizes: Callable[[Environment, Sequence[str]], Target] | None = None

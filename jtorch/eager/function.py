@@ -165,6 +165,14 @@ class FunctionNode(Node):
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
         return self.ctx.saved_tensors
 
+    def __getattr__(self, name: str) -> Any:
+        """What ``forward`` has set on its context: in PyTorch the node is that context."""
+        if name == "ctx" or name.startswith("__"):
+            raise AttributeError(name)
+        ours = name.startswith("_") and name in vars(FunctionCtx)
+        found = self if ours else vars(self.ctx).get(name, self)
+        return super().__getattr__(name) if found is self else found
+
     def release(self) -> None:
         if self.ctx._saved:
             self.ctx._saved = None

@@ -62,6 +62,9 @@ class UntypedStorage:
 
     size = __len__ = nbytes
 
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self._bytes
+
     @property
     def device(self) -> device:
         return CPU

@@ -99,6 +99,11 @@ _NO_SHAPE = (
 )
 
 
+def is_lazy(param: Any) -> bool:
+    """Whether it is a parameter or buffer that has no shape yet."""
+    return isinstance(param, UninitializedTensor)
+
+
 class UninitializedTensor(Tensor):
     """What a lazy module holds until its first input tells the shape."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import types
 from pathlib import Path
@@ -88,8 +89,7 @@ def test_a_fault_that_the_function_catches(monkeypatch):
 def test_writing_and_loading_kernels(monkeypatch):
     target = targets.chosen()
     for name in ("emit", "load"):
-        failing = types.SimpleNamespace(**{k: getattr(target, k) for k in ("name", "emit", "load")})
-        setattr(failing, name, _planted(KeyError("a")))
+        failing = dataclasses.replace(target, **{name: _planted(KeyError("a"))})
         with monkeypatch.context() as patched:
             patched.setattr(targets, "chosen", lambda *_, failing=failing: failing)
             with pytest.raises(InternalError, match=r"'program'.*JTORCH_COMPILE=0") as caught:

@@ -104,6 +104,29 @@ def test_an_instance_called_twice_keeps_both_graphs():
     np.testing.assert_allclose([x.grad.item(), y.grad.item()], [1.0, np.e])
 
 
+def test_the_node_shows_what_forward_set_on_its_context():
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.options = {"by": 2.0}
+            ctx.save_for_backward(x)
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.options["by"]
+
+    x = leaf(1.0)
+    y = Scaled.apply(x)
+    assert y.grad_fn.options == {"by": 2.0} and y.grad_fn.needs_input_grad == (True,)
+    assert y.grad_fn.saved_tensors[0] is x
+    with pytest.raises(AttributeError, match="'ScaledBackward' object has no attribute 'by'"):
+        _ = y.grad_fn.by
+    y.grad_fn.options["by"] = 5.0
+    y.backward()
+    assert x.grad.item() == 5.0
+
+
 def test_several_outputs_and_materialized_gradients():
     seen = []
 

@@ -31,7 +31,13 @@ def call(name: str, arguments: list[Any], sample: Sample) -> tuple[Tensor, ...]:
     """The visible outputs of the op, as a tuple."""
     if sample.symmetric:  # an op that reads one triangle has the gradient of a symmetric argument
         arguments = [(arguments[0] + arguments[0].transpose(-2, -1)) * 0.5, *arguments[1:]]
-    out = APPLY[name](*arguments, **sample.statics)
+    try:
+        out = APPLY[name](*arguments, **sample.statics)
+    except Exception as error:  # which is one of collecting: cases are made of what calls give
+        error.add_note(
+            f"{name}: do its samples fit? An @entry in tests/ops/entries/ takes the place of the default"
+        )
+        raise
     return out if isinstance(out, tuple) else (out,)
 
 

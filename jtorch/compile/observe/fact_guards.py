@@ -157,6 +157,24 @@ class MissesRead(FactsRead):
         self.container.cache_clear()  # what it keeps was recorded
 
 
+class DecimalsRead(FactsRead):
+    """What ``decimal.getcontext()`` says of how decimals are computed: 1 us."""
+
+    __slots__ = ()
+    names = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "traps")
+    _each = operator.attrgetter(*names[:-1])
+
+    @staticmethod
+    def facts_of(getcontext: Callable[[], Any]) -> tuple:
+        now = getcontext()
+        return *DecimalsRead._each(now), tuple(
+            signal.__name__ for signal, traps in now.traps.items() if traps
+        )
+
+    def label(self) -> str:
+        return "the context of decimal"
+
+
 _subclasses_of: Callable[[Any], list[type]] = type.__subclasses__
 
 

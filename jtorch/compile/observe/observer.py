@@ -21,6 +21,7 @@ of interleaved runs). It needs the source text, and misses what jtorch and C cod
 
 from __future__ import annotations
 
+import decimal
 import functools
 import logging
 import sys
@@ -119,6 +120,7 @@ class Observer(Reading, Writing):
         self.read_clock: Any = None  # has each call read it: see ``record/clocks.py``
         self.once: Any = _never_once  # runs what a cache lacks: see ``record/once.py``
         self.progress: Any = tuple  # how much was written and drawn until now
+        self.decimals = decimal.getcontext()  # that of the call
         self.drawn: Any = None  # what generators of Python and NumPy gave: see ``record/drawn.py``
         self.caches: dict[Any, tuple[Any, Source | None]] = {}  # of functools, with the line that called them
         self.opened: dict[int, Any] = {}  # id of what stands for a container outside -> its place

@@ -9,6 +9,7 @@ import _thread
 import abc
 import contextvars
 import datetime
+import decimal
 import enum
 import functools
 import logging
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.observe.effects import Effects
-from jtorch.compile.observe.fact_guards import ArrayRead, MemoryRead, RegistryRead
+from jtorch.compile.observe.fact_guards import ArrayRead, DecimalsRead, MemoryRead, RegistryRead
 from jtorch.compile.observe.guards import (
     GONE,
     MISSING,
@@ -95,6 +96,7 @@ class Reading:
     relied: Relied
     places: dict[int, int]
     drawn: Any
+    decimals: decimal.Context
     open_places: dict[Any, Any]
     on_the_way_back: bool
     handed: list[Any]
@@ -257,6 +259,12 @@ class Reading:
         """The memory of an outside object that lends it was read."""
         self.facts(MemoryRead, frame, owner)
 
+    def decimal_context(self, frame: types.FrameType | None) -> None:
+        """Decimals are about to be computed, or what says how was asked; of a context that the function has
+        entered it is known already."""
+        if decimal.getcontext() is self.decimals:
+            self.facts(DecimalsRead, frame, decimal.getcontext)
+
     def facts(self, kind: Callable[..., Read], frame: types.FrameType | None, owner: Any) -> None:
         """What ``kind`` compares of an outside object was read."""
         if (kind, id(owner)) not in self.reads:
@@ -281,6 +289,8 @@ class Reading:
             if objects:
                 self.see_class(frame, value)
             self.hand_foreign(frame, value)
+            if isinstance(value, decimal.Decimal):
+                self.decimal_context(frame)
             if isinstance(value, BaseException) and self.is_outside(value):  # its text is made of them
                 self.read(AttributeRead, frame, value, "args", value.args)
                 stack.append(value.args)

@@ -67,6 +67,8 @@ _OF_PYTHON = frozenset({
     "settrace", "setprofile", "setrecursionlimit", "setswitchinterval", "set_int_max_str_digits", "exit",
     "settrace_all_threads", "setprofile_all_threads",
 })  # fmt: skip
+_OF_THE_PROCESS = frozenset({"signal", "_signal", "locale", "_locale"})
+_OF_NO_PROCESS = frozenset({"strsignal", "valid_signals", "normalize"})
 
 
 def see_clock(stop: Stop, callee: Any, args: list[Any]) -> bool:
@@ -97,6 +99,19 @@ def check_volatile(observer: Observer, frame: types.FrameType, callee: Any, args
     if module in ("sys", "threading") and name in _OF_PYTHON:
         raise observer.error(
             frame, f"calls {module}.{name}(), which a recording would do once", "Do that outside."
+        )
+    if module in _OF_THE_PROCESS and name not in _OF_NO_PROCESS and not isinstance(callee, type):
+        raise observer.error(
+            frame,
+            f"calls {module.removeprefix('_')}.{name}(), which asks or changes what the whole process has: a "
+            "recording would do it once",
+            "Do that outside, and pass in what you asked for.",
+        )
+    if module == "decimal" and name == "setcontext":
+        raise observer.error(
+            frame,
+            "calls decimal.setcontext(), which a recording would do once",
+            "Do that outside, or enter decimal.localcontext().",
         )
     if isinstance(owner, contextvars.ContextVar) and name in ("set", "reset"):
         raise observer.error(

@@ -18,8 +18,15 @@ from jtorch.compile.target import Binding, Target
 from jtorch.core import config
 from jtorch.core.environment import Environment, Exact
 
+
+def _for_any_sizes(env: Environment, names: Sequence[str]) -> Target:
+    return Target(
+        "cpu, any sizes", source.emit, lambda code, _, binding: Instances(code, binding, env, _turns, names)
+    )
+
+
 # One native call.
-CPU = Target("cpu", source.emit, lambda code, _, binding: Replay(code, binding, _turns))
+CPU = Target("cpu", source.emit, lambda code, _, binding: Replay(code, binding, _turns), _for_any_sizes)
 # The text of the same kernels, run as plain Python.
 PYTHON = Target("python", source.emit, lambda code, _, binding: Unjitted(code, binding))
 # No kernel is run: the recorded graph is, by NumPy.
@@ -53,12 +60,9 @@ def device_memory() -> Any:
 
 def of_sizes(target: Target, env: Environment, names: Sequence[str] | None = None) -> Target:
     """``target`` for a graph over symbols, of these ``names``. Raises ``Exact`` for one that runs none."""
-    if target is not CPU:
+    if target.of_sizes is None:
         raise Exact(f"the target {target.name!r} runs no plans for any sizes")
-    known = env.symbols if names is None else names
-    return Target(
-        "cpu, any sizes", source.emit, lambda code, _, binding: Instances(code, binding, env, _turns, known)
-    )
+    return target.of_sizes(env, env.symbols if names is None else names)
 
 
 def _turns(loop: Loop) -> Turns:

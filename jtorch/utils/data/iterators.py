@@ -394,8 +394,8 @@ def _shut_down(workers: list[Any], channels: list[socket.socket], owner: int) ->
             channel.shutdown(socket.SHUT_RDWR)
         channel.close()
     for worker in workers:
-        # Its sentinel tells that it has ended, not its exit code: a collection of garbage that comes here in the
-        # middle of multiprocessing's own waitpid finds a process whose exit code is taken and not yet noted.
+        # Its sentinel tells that it has ended, not its exit code: a collection of garbage that comes here in
+        # the middle of multiprocessing's own waitpid finds a process whose exit code is taken, not yet noted.
         if not wait([worker.sentinel], _PATIENCE):
             worker.terminate()
         if not wait([worker.sentinel], _PATIENCE):

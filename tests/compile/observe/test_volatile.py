@@ -9,8 +9,10 @@ import glob
 import gzip
 import io
 import linecache
+import locale
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -66,6 +68,10 @@ CALLS = {
     "socket.create_connection": lambda p: socket.create_connection(("localhost", 1)),
     "os.getrandom": lambda p: os.getrandom(1),
     "time.clock_gettime": lambda p: time.clock_gettime(time.CLOCK_MONOTONIC),
+    "signal.signal": lambda p: signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM)),
+    "signal.getsignal": lambda p: signal.getsignal(signal.SIGTERM),
+    "locale.setlocale": lambda p: locale.setlocale(locale.LC_CTYPE),
+    "locale.localeconv": lambda p: locale.localeconv(),
     "ContextVar.set": lambda p: VARIABLE.set(2),
 }
 
