@@ -12,7 +12,7 @@ from typing import Any
 
 class Runner:
     """``run(*arguments)`` runs a plan and returns a status; ``failure(status)`` gives the exception that one
-    other than 0 means, ``move`` says where an input lies from now on. The caller of a plan takes ``run`` once,
+    other than 0 means, ``move`` says where an input lies from now on. A plan's caller takes ``run`` once,
     when it is made; plans for any sizes call that of the instance for their sizes (``instances.py``).
 
     ``alone`` is held during a run, and by callers around everything that must belong to one run. A plan that
