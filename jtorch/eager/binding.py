@@ -167,7 +167,9 @@ def _cast(op: Op, context: Any, value: Any, target: np.dtype) -> Any:
     if value is None:
         return None
     if isinstance(value, (bool, int, float, complex)):
-        return wrap_number(value, target)
+        made = wrap_number(value, target)
+        # what rounds it by itself: its gradient computes with the number as it is
+        return float(value) if op.fitting and made.__class__ is dt.BFLOAT16.type else made
     if hasattr(value, "as_runtime_scalar"):
         return value
     raise TypeError(messages.bad_argument(op, (value,)))

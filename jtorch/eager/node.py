@@ -65,6 +65,7 @@ class Node:
     vjp: Callable  # the op's gradient
     frees = True  # whether backward() frees what was saved: not where that holds no array
     foreign = False  # whether its gradients are not an op's: user code makes them, or a pass of its own
+    takes_arrays = False  # foreign: whether they are computed of arrays alone
     linear = False  # foreign: whether they come of those that it gets alone, as an op's do
     materializes = True  # whether outputs that no gradient reached get zeros
     hidden = 0  # trailing outputs that only the vjp sees

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from jtorch.core import memory_formats as formats
+from jtorch.core.dtypes import HALVES
 from jtorch.core.number_ranges import PLAIN, check_beside, is_number
 from jtorch.core.op import composite, elementwise
 
@@ -64,11 +65,14 @@ def _(xp, g):
 
 def _root(xp, x, y):
     """Beside the number 0.5 or -0.5 a power is a root, as in PyTorch: NaN for -inf, where C's pow has inf.
-    Not in float16, where PyTorch, too, leaves it to pow."""
+    Not in float16, where PyTorch, too, leaves it to pow. In bfloat16 3 and -2 are products, each rounded."""
     if is_number(x) or not is_number(y) or x.dtype.name == "float16":
         return None
     if y == 0.5:
         return xp.sqrt(x)
+    if x.dtype.name == "bfloat16" and y in (3, -2):
+        square = xp.mul(x, x)
+        return xp.mul(square, x) if y == 3 else xp.reciprocal(square)
     return xp.rsqrt(x) if y == -0.5 else None
 
 
@@ -92,9 +96,9 @@ def _(xp, g, x, y, needs):
     # The result is not kept, so it may be changed in place, as in PyTorch beside a number.
     gx = gy = None
     if needs[0] and hasattr(y, "as_runtime_scalar"):
-        gx = xp.mul(g, x * y if y == 2 else y * _one_power_less(xp, x, y)) if y else g * 0.0
+        gx = xp.mul(g, _times(xp, y, x if y == 2 else _one_power_less(xp, x, y))) if y else g * 0.0
     elif needs[0] and isinstance(y, (int, float)):
-        gx = xp.mul(g, x * y if y == 2 else y * xp.pow(x, y - 1)) if y else g * 0.0
+        gx = xp.mul(g, _times(xp, y, x if y == 2 else xp.pow(x, y - 1))) if y else g * 0.0
     elif needs[0]:
         gx = g * xp.where(xp.eq(y, 0.0), 0.0, y * xp.pow(x, y - 1.0))
     if needs[1]:
@@ -110,6 +114,13 @@ def _base_and_log(xp, x, y):
         return x, xp.log(x)
     base = xp.full(x, shape=(), dtype=np.dtype(np.float64))
     return base, xp.cast(xp.log(base), dtype=getattr(y.dtype, "numpy", y.dtype))
+
+
+def _times(xp, number, x):
+    """``number * x``; 16 bits, which do not hold every number, are rounded once."""
+    if x.dtype not in HALVES:
+        return x * number if number == 2 else number * x
+    return xp.cast(xp.cast(x, dtype=np.dtype(np.float32)) * number, dtype=x.dtype)
 
 
 def _one_power_less(xp, x, y):

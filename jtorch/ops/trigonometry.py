@@ -112,7 +112,7 @@ def tanh(xp, x):
 
 @tanh.vjp
 def _(xp, g, out):
-    return g - g * out * out
+    return g * (1.0 - out * out)
 
 
 @elementwise(dtype="float", in_place=True)

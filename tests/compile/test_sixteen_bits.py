@@ -180,3 +180,29 @@ def test_gradients_of_functions_are_rounded_once_in_both_modes(name, dtype):
     np.testing.assert_array_equal(_bits(eager), _bits(compiled))
     wide = step(x.float().requires_grad_(), v.float())
     np.testing.assert_allclose(eager.float().numpy(), wide.numpy(), rtol=2.0 * jtorch.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("n", (0, 1, 2, 3, 4, 7, -1, -2, 0.5, -0.5, 0.3, 1.5, 2.3, 5.3, 20.3, 300.0))
+def test_powers_and_their_gradients_are_pytorchs_in_both_modes(n, dtype):
+    torch = pytest.importorskip("torch", reason="PyTorch, the oracle, is not installed")
+
+    def step(x):
+        y = x**n
+        y.sum().backward()
+        return y, x.grad
+
+    values = np.random.default_rng(0).uniform(*((0.05, 3.0) if abs(n) < 20 else (0.95, 1.02)), 200)
+    x = jtorch.tensor(values, dtype=jtorch.float32).to(dtype)
+    theirs = step(
+        torch.tensor(values, dtype=torch.float32)
+        .to(getattr(torch, str(dtype).removeprefix("jtorch.")))
+        .requires_grad_()
+    )
+    # PyTorch's own root of bfloat16 depends on where in memory an element lies
+    tolerance = jtorch.finfo(dtype).eps if dtype is jtorch.bfloat16 and abs(n) == 0.5 else 0.0
+    ours = [f(x.clone().requires_grad_()) for f in (step, jtorch.compile(step))]
+    for eager, compiled, wanted in zip(*ours, theirs, strict=True):
+        np.testing.assert_array_equal(_bits(eager), _bits(compiled))
+        found, wanted = (t.detach().float().numpy() for t in (eager, wanted))
+        np.testing.assert_allclose(found, wanted, rtol=tolerance)

@@ -153,3 +153,19 @@ def test_numbers_read_of_examples_are_pytorchs_error():
         jtorch.func.vmap(lambda x: x.item())(jtorch.arange(3.0))
     with pytest.raises(ValueError, match="must only return Tensors, got type <class 'float'>"):
         jtorch.func.vmap(lambda x: 1.0)(jtorch.arange(3.0))
+
+
+def test_a_compiled_functions_gradients_of_a_batch():
+    def both(r):
+        return r * 2, (r * r).cumsum(0)
+
+    x, compiled = jtorch.tensor([1.0, 2.0, 3.0]), jtorch.compile(both)
+    for ours, wanted in zip(func.jacrev(compiled)(x), func.jacrev(both)(x), strict=True):
+        assert jtorch.equal(ours, wanted)
+    for rows in (jtorch.eye(3), jtorch.zeros(0, 3)):
+        pulled = [func.vmap(func.vjp(one, x)[1])((rows, rows))[0] for one in (compiled, both)]
+        assert jtorch.equal(*pulled)
+    nested = [
+        func.vmap(func.vmap(func.vjp(one, x)[1]))((jtorch.ones(2, 3, 3),) * 2)[0] for one in (compiled, both)
+    ]
+    assert jtorch.equal(*nested)

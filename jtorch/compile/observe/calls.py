@@ -12,7 +12,7 @@ import threading
 import types
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.output import see_call_out, see_output
 from jtorch.compile.observe.questions import see_hashed, see_search, see_tensor
 from jtorch.compile.observe.reading import LOCKS, source_of
-from jtorch.compile.observe.stand_ins import is_array_stand_in, stands_in
+from jtorch.compile.observe.stand_ins import NUMBERS, check_numbers, stands_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.compile.observe.volatile import check_volatile, see_clock
 from jtorch.core.dim import is_symbolic
@@ -77,7 +77,6 @@ _CHANGING_FIRST = frozenset(  # functions that change what they are given first
     ]
 )
 _IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
-_NUMBERS = (int, float, complex, np.generic)
 _BOUND = (types.BuiltinMethodType, types.MethodWrapperType)
 _CHANGING_OTHERS = _CHANGING | {"append", "setdefault", "set", "put", "put_nowait"}
 _SETTERS = (setattr, delattr, operator.setitem, operator.delitem)
@@ -168,10 +167,10 @@ def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = 
         else:
             _see_library(stop, callee, args)
     elif isinstance(callee, types.MethodWrapperType):
-        _check_numbers(type(callee.__self__), callee, args)
+        _check_numbers(type(callee.__self__), callee.__name__, args)
         _see_method(stop, callee, [callee.__self__, *args])
     elif isinstance(callee, _IN_C):
-        _check_numbers(callee.__objclass__, callee, args)
+        _check_numbers(callee.__objclass__, callee.__name__, args[1:])
         _see_method(stop, callee, args)
     elif kind_of(type(callee)) in (Kind.MODULE, Kind.OURS):
         if kind_of(type(callee)) is Kind.MODULE:
@@ -184,6 +183,8 @@ def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = 
         if isinstance(callee, weakref.ref):
             observer.reads.setdefault((AliveRead, id(callee)), AliveRead(callee, source_of(stop.frame)))
             stop.pending = observer.meet
+        elif isinstance(callee, operator.methodcaller) and args:
+            _check_numbers(type(args[0]), "method", callee.__reduce__()[1][1:])
         elif isinstance(callee, operator.attrgetter) and args:
             _read_names(observer, stop.frame, args[0], callee.__reduce__()[1])
         _hand_over(observer, stop.frame, [callee, *args])  # an object of another library's that is called
@@ -262,12 +263,11 @@ def _see_bound(observer: Observer, frame: types.FrameType, method: Any) -> None:
         observer.deep(frame, owner)
 
 
-def _check_numbers(cls: type, callee: Any, args: list[Any]) -> None:
-    """``float.__add__(2.0, value)`` looks at the class of ``value``, which may stand for a number of
-    NumPy's: no float, though what it stands for is one."""
-    if issubclass(cls, _NUMBERS):
-        for value in filter(is_array_stand_in, args):
-            raise value.refuse(f"{callee.__name__}()")
+def _check_numbers(cls: type, name: str, args: Sequence[Any]) -> None:
+    """``float.__add__(2.0, value)`` looks at the class of ``value``: what stands for a number is none, and
+    it gives NotImplemented."""
+    if issubclass(cls, NUMBERS):
+        check_numbers(args, f"a number's {name}(), other than by an operator,")
 
 
 def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:

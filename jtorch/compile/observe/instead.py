@@ -52,11 +52,22 @@ def _of_numbers(callee: Any, values: Any) -> Callable[[Any], Any] | None:
     if method is None or type(values) not in (list, tuple):
         return None
     leaves = leaves_of(values)
+    if any(type(leaf) is int and not -(2**63) <= leaf < 2**63 for leaf in leaves) or _is_ragged(values):
+        return None
     known = [leaf for leaf in leaves if _kind_of(leaf) or is_array_stand_in(leaf)]
     if not known or not all(stands_in(leaf) or isinstance(leaf, (int, float, np.number)) for leaf in leaves):
         return None
     made_of = known[0].tracer.numpy_arrays.made_of
     return (lambda given: getattr(made_of(given), method)()) if method else made_of
+
+
+def _is_ragged(values: Any) -> bool:
+    """Whether nested lists are no array, as far as their lengths tell."""
+    if type(values) not in (list, tuple):
+        return False
+    shapes = ((len(v),) if type(v) in (list, tuple) else getattr(v, "shape", ()) for v in values)
+    lengths = {shape[0] if shape else None for shape in shapes}
+    return len(lengths) > 1 or any(map(_is_ragged, values))
 
 
 def instead(callee: Any, args: list[Any]) -> Callable[[Any], Any] | None:

@@ -590,6 +590,8 @@ def _call(stop: Stop) -> None:
         given = args if callee is NULL or second is NULL else [second, *args]
         other = other or instead_of_text(stop, function, given, goes_out)
         if other is not None:
+            for value in args:
+                stop.observer.nested(stop.frame, value)
             stop.put(stop.callee, other)
             return
     if makes_text(function):

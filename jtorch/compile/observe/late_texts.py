@@ -22,6 +22,7 @@ from typing import Any
 from jtorch.compile.observe.frames import NULL
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stack_depth import depths
+from jtorch.compile.observe.stand_ins import check_numbers
 from jtorch.compile.observe.stepping import Stop
 from jtorch.core.device_array import ARRAYS
 from jtorch.core.dim import is_symbolic
@@ -304,6 +305,10 @@ def see_operator(stop: Stop, goes_out: Callable[[Any], bool]) -> None:
     """``"loss %.3f" % x.item()``, and ``"loss " + str(x.item())``, where a marker is joined to other texts.
     Raises CompileError where one meets something else."""
     right, left = stop.peek(1), stop.peek(2)
+    if stop.place.symbol == "%" and type(left) in (str, bytes) and type(right) is tuple:
+        star = "*" if type(left) is str else b"*"
+        if star in left:  # a width or a precision
+            check_numbers(right, "a width of '%*d' and its like")
     if stop.place.symbol == "%" and type(left) is str:
         values = right if type(right) is tuple else (right,)
         late = any(map(_is_late, values)) and all(_is_late(v) or type(v) in _SHOWN for v in values)

@@ -64,7 +64,7 @@ from jtorch.compile.observe.kinds import (
 from jtorch.compile.observe.made_arrays import MadeArrays
 from jtorch.compile.observe.relied import Relied
 from jtorch.compile.observe.scalar import StandIn
-from jtorch.compile.observe.stand_ins import Closed
+from jtorch.compile.observe.stand_ins import NUMBERS, Closed
 from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import CompileError, Source
 from jtorch.core.sizes import settled
@@ -189,6 +189,13 @@ class Reading:
             elif _is_iterable(container):
                 self.read(ContentsRead, frame, container, None, contents(container))
 
+    def nested(self, frame: types.FrameType | None, values: Any) -> None:
+        """All entries of nested lists and tuples were read."""
+        if type(values) in (list, tuple):
+            self.contents(frame, values)
+            for value in values:
+                self.nested(frame, value)
+
     def partial(self, frame: types.FrameType | None, made: functools.partial) -> None:
         """What a ``functools.partial`` calls, and with what, was read."""
         if self.is_outside(made):
@@ -281,6 +288,8 @@ class Reading:
                 self.relied.hand(value)
             elif is_symbolic(value) or (kind is Kind.PLAIN and issubclass(type(value), StandIn)):
                 self.handed.append(value)
+            if isinstance(value, types.MethodWrapperType) and isinstance(value.__self__, NUMBERS):
+                raise self.number_method(frame, value)
             if kind in IGNORED or kind is Kind.MODULE or id(value) in seen:
                 continue
             if isinstance(value, logging.Logger):  # which keeps what it has been asked
@@ -313,6 +322,15 @@ class Reading:
                 if kind is Kind.OBJECT:  # of a class that derives from one of C's
                     self.contents(frame, value)
                 stack += self._facts(frame, value)
+
+    def number_method(self, frame: types.FrameType | None, method: types.MethodWrapperType) -> CompileError:
+        """Why ``map((1.0).__add__, values)`` cannot be recorded: it looks at classes."""
+        return self.error(
+            frame,
+            f"hands {method.__name__}() of a number to code that is not watched: it looks at the class of "
+            "what it gets, which may stand for a number",
+            "Use an operator, in a function of your own (lambda v: 1.0 + v).",
+        )
 
     def hand_foreign(self, frame: types.FrameType | None, value: Any) -> None:
         """Code that is not watched gets an object, of whose state nobody sees what that does: where calls may

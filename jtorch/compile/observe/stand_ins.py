@@ -10,7 +10,10 @@ refused where the number is known only when a replay has run.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from jtorch.compile.observe.kinds import is_users as is_users_class
 from jtorch.compile.observe.scalar import Scalar, StandIn
@@ -38,6 +41,9 @@ class Closed(Restart):
 _STAND_INS = re.compile(r"\b(Scalar|Item|Sym|NumpyArray|Dim|DimFloat)\b")
 _OF_STAND_INS = (TypeError, ValueError, RuntimeError, AttributeError)
 _ASKING = ("CALL", "PRECALL")  # beginnings of the names of instructions that run code of C's
+
+
+NUMBERS = (int, float, complex, np.generic)
 
 
 def is_stand_in(value: Any) -> bool:
@@ -70,6 +76,15 @@ def check_class(value: Any, cls: Any) -> None:
     scalar: Any = value
     if isinstance(scalar, cls) and not isinstance(value.as_runtime_scalar, cls):
         raise value.refuse(f"isinstance() of a {cls.__name__}")
+
+
+def check_numbers(values: Iterable[Any], wanted_by: str) -> None:
+    """Raise where one of ``values`` stands for a number, and ``wanted_by`` looks for the number itself."""
+    for value in values:
+        if is_symbolic(value):
+            raise Exact(f"{wanted_by} takes no size that is a symbol")
+        if stands_in(value):
+            raise value.refuse(wanted_by)
 
 
 def check_error(observer: Any, error: BaseException) -> None:

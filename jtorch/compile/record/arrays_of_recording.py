@@ -37,9 +37,6 @@ class NumpyArrays:
     def made_of(self, values: Any) -> NumpyArray:
         """``numpy.array(values)`` of nested lists of numbers, arrays and what stands for them."""
         leaves = leaves_of(values)
-        first = next((leaf for leaf in leaves if type(leaf) is NumpyArray), None)
-        if any(type(leaf) is int and not -(2**63) <= leaf < 2**63 for leaf in leaves) and first is not None:
-            raise first.refuse("an array of a large integer")
         target = np.result_type(*(_dtype_of(leaf) for leaf in leaves))
         few = all(getattr(leaf, "few", True) and getattr(leaf, "decides", True) for leaf in leaves)
         return NumpyArray(stacked(values, target)._data, few=few)

@@ -40,7 +40,7 @@ class CompiledFunctionBackward(Node):
     """The node of one call of a compiled function."""
 
     __slots__ = ("last", "owner", "sizes", "spent")
-    foreign = True
+    foreign = takes_arrays = True
     frees = True
     materializes = False
 

@@ -12,6 +12,7 @@ from jtorch.core import op as op_module
 from jtorch.core.op import BY_NAME, TABLE, Evaluator, Kind, Op
 from jtorch.eager.batching import layers, ordering, places, products, views  # noqa: F401 - the rules
 from jtorch.eager.batching.filling import TABLE_RULES
+from jtorch.eager.batching.loop import gradients_looped
 from jtorch.eager.batching.rules import rule_of
 from jtorch.eager.batching.values import DYNAMIC, ESCAPED, Batched, MappedAxis, Pending
 
@@ -193,6 +194,8 @@ class Batching(Evaluator):
         return value if isinstance(value, Batched) else self.below.lift(value)
 
     def backward(self, node: Any, xp: Any, g: Any) -> Any:
+        if node.takes_arrays and any(map(self.has, g if isinstance(g, list) else (g,))):
+            return gradients_looped(self, node, g)
         if node.foreign or self.reads_elements:
             return node.backward(xp, g)
         return node.vjp(xp, g, *map(self.lift, node.check_saved()))  # all of it is recorded

@@ -32,6 +32,30 @@ def looped(batching: Any, op: Op, values: tuple, statics: dict[str, Any]) -> Any
     return tuple([batching.wrap(_stacked(batching, parts)) for parts in zip(*found, strict=True)])
 
 
+def gradients_looped(batching: Any, node: Any, g: Any) -> tuple:
+    """The gradients of a ``node`` that computes with arrays alone: of each example in turn."""
+    below, select = batching.below, batching.xp_below.select
+
+    def of_example(part: Any, k: int) -> Any:
+        if not batching.has(part):
+            return part
+        return select(part.value, axis=0, index=k) if batching.axis.size else np.zeros(part.shape, part.dtype)
+
+    found = []
+    for k in range(max(batching.axis.size, 1)):
+        picked = [of_example(part, k) for part in g] if isinstance(g, list) else of_example(g, k)
+        found.append(below.backward(node, batching.xp_below, picked))
+    made = []
+    for parts in zip(*found, strict=True):
+        if parts[0] is None:
+            made.append(None)
+        elif batching.axis.size:
+            made.append(batching.wrap(_stacked(batching, parts)))
+        else:
+            made.append(batching.wrap(np.zeros((0, *parts[0].shape), parts[0].dtype)))
+    return tuple(made)
+
+
 def _stacked(batching: Any, parts: Any) -> Any:
     xp, as_value = batching.xp_below, batching.below.as_value
     return xp.cat(*[xp.unsqueeze(as_value(part), axes=(0,)) for part in parts], axis=0)

@@ -94,6 +94,10 @@ def pow(x: Any, y: Any) -> Array:
     if halves and x.dtype.char == "e":  # PyTorch takes no root then
         root = _half_power(x.astype(np.float32))
         return (root if y > 0 else np.float32(1) / root).astype(x.dtype)
+    if y.__class__ is float and getattr(x, "dtype", None) is dt.BFLOAT16:
+        if y in (3.0, -2.0):  # products then, in PyTorch: each is rounded
+            return x * x * x if y > 0 else reciprocal(x * x)
+        y = dt.BFLOAT16.type(y)  # beside which a Python number is not weak
     if y.__class__ is float and y == -0.5:
         return rsqrt(x)
     if y.__class__ in _FLOATS and y == 3.0 and x.__class__ is np.ndarray and x.dtype.char in "fd":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import gc
 import math
+import operator
 import sys
 
 import numpy as np
@@ -140,3 +142,70 @@ def test_what_is_put_on_the_stack_is_counted():
 
     before = calls(3)
     assert np.abs(np.subtract(calls(60), before)).max() < 20
+
+
+# what makes an array of a list reads all of it: (what the function does, with a list from outside)
+OF_LISTS = {
+    "np.mean of what was appended to": lambda v, kept: (kept.append(v), np.mean(kept))[1],
+    "np.array of it": lambda v, kept: (kept.append(v), np.array(kept).sum())[1],
+    "its shape": lambda v, kept: (kept.append(v), np.array(kept).shape[0])[1],
+    "an entry that was set": lambda v, kept: (operator.setitem(kept, 0, v), np.max(kept))[1],
+    "a list beside a number": lambda v, kept: np.array([[v, 1.0], kept[:2]]).sum(),
+    "the list itself": lambda v, kept: np.sum([[v, 1.0], kept]),
+    "in a tuple": lambda v, kept: np.mean(([v, 1.0], kept)),
+    "a large integer": lambda v, kept: np.array([10**19, v]).sum() + np.mean([v, *kept]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::jtorch.errors.EagerWarning")
+@pytest.mark.parametrize("name", OF_LISTS)
+def test_lists_that_arrays_are_made_of_are_read(name):
+    def results(wrap):
+        kept = [10.0, 20.0]
+        f = wrap(lambda x: OF_LISTS[name](x.sum().item(), kept))
+        found = []
+        for k in range(4):
+            kept[1] = 20.0 + 3 * k
+            found.append(float(f(jtorch.ones(2) * k)))
+        return found, kept
+
+    assert results(lambda f: jtorch.compile(f, fullgraph=False)) == results(lambda f: f)
+
+
+METHODS = {
+    "direct": lambda v, n: (1.0).__add__(v),
+    "of the class": lambda v, n: float.__mul__(2.0, v),
+    "of an int": lambda v, n: (2).__mul__(n),
+    "a comparison": lambda v, n: bool((5.0).__gt__(v)),
+    "map": lambda v, n: list(map((1.0).__add__, [v])),
+    "filter": lambda v, n: list(filter((3.0).__gt__, [v, 1.0, 4.0])),
+    "any": lambda v, n: any(map((3.0).__lt__, [v])),
+    "methodcaller": lambda v, n: operator.methodcaller("__lt__", v)(3.0),
+    "in a partial": lambda v, n: list(map(functools.partial((3).__lt__), [n])),
+    "of a text": lambda v, n: list(map("a".__add__, ["b"])),
+    "%*d": lambda v, n: "%*d|%.*f" % (n, 3, n, v),  # noqa: UP031
+    "ragged": lambda v, n: str(_error_of(lambda: np.array([[n], [n, n]])))[:20],
+}
+
+
+def _error_of(function):
+    try:
+        return function()
+    except ValueError as error:
+        return error
+
+
+@pytest.mark.filterwarnings("ignore::jtorch.errors.EagerWarning")
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_that_look_at_the_class_of_what_they_get(name):
+    def f(x):
+        return METHODS[name](x.sum().item(), (x > 0).sum().item() + 2)
+
+    def of_sizes(x):
+        return METHODS[name](float(x.sum()), x.shape[0])
+
+    for function in (f, of_sizes):
+        g = jtorch.compile(function, fullgraph=False)
+        for k in (1, 2, 3):
+            x = jtorch.ones(k + 1) * k
+            assert g(x) == function(x)
