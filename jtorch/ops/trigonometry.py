@@ -112,7 +112,9 @@ def tanh(xp, x):
 
 @tanh.vjp
 def _(xp, g, out):
-    return g * (1.0 - out * out)
+    return (
+        g - g * out * out
+    )  # all of it waits for g: what does not would be one more array of the forward pass
 
 
 @elementwise(dtype="float", in_place=True)
