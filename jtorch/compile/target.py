@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.ir import Graph
 from jtorch.compile.plan.plan import Place, Plan
-from jtorch.core.environment import Environment
+
+if TYPE_CHECKING:
+    from jtorch.core.environment import Environment
 
 
 @dataclass(eq=False, slots=True)

@@ -126,6 +126,8 @@ def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tup
     if op.dtype == "floating" and target.kind in "biu":
         raise RuntimeError(messages.not_floating(op, target))
     cast = (*values[:skip], *(_cast(op, context, v, target) for v in values[skip:]))
+    if op.fitting and cast[1].__class__ is dt.BFLOAT16.type:  # an exponent stays the number that it is
+        cast = cast[0], float(values[1])
     if key is not None and target.kind != "c":
         _TARGETS[key] = target
     return cast
@@ -167,9 +169,7 @@ def _cast(op: Op, context: Any, value: Any, target: np.dtype) -> Any:
     if value is None:
         return None
     if isinstance(value, (bool, int, float, complex)):
-        made = wrap_number(value, target)
-        # what rounds it by itself: its gradient computes with the number as it is
-        return float(value) if op.fitting and made.__class__ is dt.BFLOAT16.type else made
+        return wrap_number(value, target)
     if hasattr(value, "as_runtime_scalar"):
         return value
     raise TypeError(messages.bad_argument(op, (value,)))

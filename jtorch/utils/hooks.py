@@ -5,6 +5,6 @@ Source: https://github.com/pytorch/pytorch/blob/main/torch/utils/hooks.py
 
 from __future__ import annotations
 
-from jtorch.eager.hooks import RemovableHandle as RemovableHandle
+from jtorch.eager.public import RemovableHandle as RemovableHandle
 
 __all__ = ["RemovableHandle"]

@@ -159,8 +159,6 @@ NOT_EQUAL = {  # (unit in the last place, how many) and why
     "logaddexp(x, n)": TIES,
     "logaddexp2(x, n)": TIES,
     "n // x": FLOOR,
-    "x ** n": "PyTorch's x ** 3 of bfloat16 rounds x * x",
-    "pow_(n)": "PyTorch's x ** 3 of bfloat16 rounds x * x",
     "float_power(x, n)": "it is float64: powers of two libraries",
     "huber_loss(x, z, n)": "PyTorch rounds after each of its steps where x is bfloat16",
 }
