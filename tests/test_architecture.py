@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from jtorch.core.op import BY_NAME
 from tests.each import each
 
@@ -132,6 +134,7 @@ def test_the_library_stands_on_the_public_names_of_eager_mode(path):
     assert not behind, "\n".join(behind)
 
 
+@pytest.mark.slow
 def test_the_public_names_of_eager_mode_are_those_that_are_used():
     from jtorch.eager import public
 

@@ -132,6 +132,7 @@ def test_a_missing_name_says_which_where_and_whether_it_is_planned(run):
         assert line.startswith(sentence)
 
 
+@pytest.mark.slow
 def test_the_traceback_is_that_of_the_script(run):
     code, _, errors = run("import torch\n\ndef f(x):\n    return x.blah()\n\nf(torch.ones(2))\n")
     assert code == 1
@@ -181,6 +182,7 @@ def test_report(run):
     assert lines[-1].endswith("of which jtorch lacks 4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_of_loaders_have_the_names(run, method):
     code, out, errors = run(
@@ -235,6 +237,7 @@ def test_private_names_that_programs_touch(run):
     assert "jtorch has no torch._C._cuda_getDeviceCount" in error
 
 
+@pytest.mark.slow
 def test_names_that_torchinfo_and_torchdiffeq_touch(run):
     code, out, errors = run(
         """

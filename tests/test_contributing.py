@@ -81,6 +81,7 @@ def copy(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", USES)
 def test_what_is_shown_is_all_that_is_needed(copy, what):
     program = "import jtorch\n" + textwrap.dedent(USES[what])

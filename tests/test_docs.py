@@ -48,6 +48,7 @@ def run_blocks(page):
         yield match[1], printed.getvalue(), match[2] or ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [pytest.param(page, marks=MARKS.get(page, ())) for page in PAGES])
 def test_every_block_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # for those that write files
@@ -66,6 +67,7 @@ def test_the_page_about_training_on_a_terminal(tmp_path, monkeypatch):
 OURS = re.compile(r"jtorch\.(viz|compile)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if re.match(r"learn/[123]_", page)])
 @pytest.mark.filterwarnings("ignore")
 def test_pages_about_the_dynamic_graph_say_what_pytorch_does(page, request):
@@ -152,6 +154,7 @@ def test_examples_become_code_blocks_of_the_reference():
     assert fenced(text) == "Adds.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nSource: none\n"
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_namespace_and_no_name_twice_in_one():
     pytest.importorskip("griffe", reason="the extra docs is not installed")
     from tools.reference import NAMESPACES, page, tensor_page

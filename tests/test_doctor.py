@@ -19,6 +19,7 @@ def told(section):
     return dict(section())
 
 
+@pytest.mark.slow
 def test_it_runs_by_itself_and_has_every_section():
     command = [sys.executable, "-m", "jtorch.doctor"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
@@ -44,6 +45,7 @@ def test_what_the_trial_of_compiling_gave(monkeypatch, program, says):
     assert doctor._compiles() == says
 
 
+@pytest.mark.slow
 def test_compiling_works_here():
     assert doctor._compiles().startswith("works: x * 2 + 1 in ")
 

@@ -119,6 +119,7 @@ def checked(tmp_path_factory):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_mypy_accepts_what_is_right(checked):
     assert [line for line in checked.splitlines() if "good.py" in line] == []
 

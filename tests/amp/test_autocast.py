@@ -299,6 +299,7 @@ def test_a_recording_may_not_leave_autocast_switched():
         jtorch.set_autocast_enabled("cpu", False)
 
 
+@pytest.mark.slow
 def test_a_step_with_a_block_inside_is_that_of_eager_mode():
     def trained(mode):
         jtorch.manual_seed(0)

@@ -45,6 +45,7 @@ def dtype_of(library, call, lower, given):
     return str(result.dtype).partition(".")[2]
 
 
+@pytest.mark.slow
 @each("name", [pytest.param(name, id=name) for name in CALLS])
 def test_results_have_pytorchs_dtypes(name):
     with warnings.catch_warnings():

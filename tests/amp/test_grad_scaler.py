@@ -26,6 +26,7 @@ def steps(library):
     return [*found, again.get_scale(), again.scale([w.sum()])[0].item()]
 
 
+@pytest.mark.slow
 def test_a_scaled_training_is_that_of_pytorch():
     torch = pytest.importorskip("torch")
     assert steps(jtorch) == steps(torch)
@@ -109,6 +110,7 @@ def _trained(compile, step_inside):
     return found, part
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_inside", [False, True])
 def test_a_compiled_part_of_a_scaled_step_uses_the_scale_of_each_call(step_inside):
     expected, _ = _trained(lambda f: f, step_inside)
@@ -164,6 +166,7 @@ def _updated_inside(wrap):
     return rows, step
 
 
+@pytest.mark.slow
 def test_the_scale_is_updated_at_each_call():
     expected, _ = _updated_inside(lambda f: f)
     found, compiled = _updated_inside(jtorch.compile)

@@ -130,6 +130,7 @@ def test_values_of_pytorch():
         check(program, x, *program(x * 2))
 
 
+@pytest.mark.slow
 def test_compiled_with_backward_inside():
     for program in RIGHT:
 

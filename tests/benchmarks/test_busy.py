@@ -31,6 +31,7 @@ def test_an_error_leaves_none():
     assert len(seen) == 2 and all(process.returncode is not None for process in seen)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="processes are looked up in /proc")
 def test_none_outlives_a_parent_that_was_killed():
     program = """
@@ -66,6 +67,7 @@ def test_means_are_of_all_calls():
     assert line.verdict == "missed"
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(busy, "QUICK", TINY)
     file = tmp_path / "figures.json"
@@ -82,6 +84,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert "default threads for everyone" in printed and "busy processes" in printed
 
 
+@pytest.mark.slow
 def test_markdown(capsys, monkeypatch):
     monkeypatch.setattr(busy, "QUICK", busy.Effort(rounds=1, seconds=0.01))
     assert main(["busy", "--quick", "--peers", "", "--markdown", "--threads", "1"]) == 0
@@ -89,6 +92,7 @@ def test_markdown(capsys, monkeypatch):
     assert [line.count("|") for line in lines] == [7] * 5
 
 
+@pytest.mark.slow
 def test_a_mode_that_computes_something_else_has_no_figures(capsys, monkeypatch):
     monkeypatch.setattr(busy, "QUICK", TINY)
     wrong = lambda step: lambda *arguments: step(*arguments) + 1  # noqa: E731

@@ -66,6 +66,7 @@ def test_after_how_many_calls_compiling_has_paid(eager, compiled, calls):
     assert row.as_dict()["pays_after_calls"] == (None if calls == math.inf else calls)
 
 
+@pytest.mark.slow
 @TORCH
 def test_a_peer_runs_in_its_own_process_and_takes_part():
     with Peer("torch", threads=1) as peer:

@@ -786,6 +786,7 @@ EXPANDED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", EXPANDED)
 @pytest.mark.parametrize("graph", [False, True])
 def test_a_write_through_a_view_that_expand_repeats_nothing_in(way, graph):

@@ -190,6 +190,7 @@ def test_where_arrays_in_a_list_lie_is_another_place_at_each_call(f):
         T.compile(f, fullgraph=True)(T.ones(3), [ones(3), ones(3)])
 
 
+@pytest.mark.slow
 def test_operators_with_an_array_on_either_side_read_it_anew():
     expressions = [f"{{left}} {symbol} {{right}}" for symbol in OPERATORS]
     for dtype in (np.float32, np.float64, np.int64, np.longlong):
@@ -358,6 +359,7 @@ def test_such_an_array_is_refused_by_its_line_at_a_later_call_too():
     assert f(x, a).tolist() == [2, 2, 2] and recordings(f) == 1
 
 
+@pytest.mark.slow
 def test_questions_about_the_latest_call():
     f = T.compile(lambda a: T.from_numpy(a) * 2)
     a = ones(3)

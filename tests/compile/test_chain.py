@@ -168,6 +168,7 @@ def test_casts(of, to):
 OF_TRUTH_VALUES = ("add", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor")
 
 
+@pytest.mark.slow
 @each("name", OF_TRUTH_VALUES)
 def test_arithmetic_of_truth_values_gives_truth_values(name):
     """Read in the kernel that computes it: True + True is True."""

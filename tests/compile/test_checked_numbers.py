@@ -182,14 +182,17 @@ def _check_all(cases, ways=WAYS):
     assert not failures, "\n".join(failures)
 
 
+@pytest.mark.slow
 def test_floats_are_checked_at_each_call():
     _check_all(FLOATS)
 
 
+@pytest.mark.slow
 def test_integers_are_checked_at_each_call():
     _check_all(INTS)
 
 
+@pytest.mark.slow
 def test_integers_in_the_place_of_floats_are_checked_at_each_call():
     whole = {k: (f, [round(4 * n) for n in ns]) for k, (f, ns) in FLOATS.items() if ns[2] <= 0 < ns[1]}
     for name in ("dropout1d", "gaussian_nll_loss"):  # of which only a float counts as a number
@@ -214,6 +217,7 @@ def test_an_attribute_of_a_module_that_the_function_changes_is_checked_at_each_c
     assert mine.delta == eager.delta == -0.5
 
 
+@pytest.mark.slow
 def test_numbers_that_were_floats_once_are_checked_as_integers():
     numbers = (1.5, 2, 7, 2**31)
     programs = {
@@ -257,6 +261,7 @@ INFINITE = {
 }
 
 
+@pytest.mark.slow
 def test_infinities_and_nan_of_item_are_what_they_are_in_eager_mode():
     failures = []
     numbers = [1.0, -1.5, *map(float, ("-inf", "nan", "inf")), 1e5, 1e39, 2.0]
@@ -336,6 +341,7 @@ def test_a_text_of_the_users_own_stays_an_error():
             jtorch.compile(program)(X.abs()[0])
 
 
+@pytest.mark.slow
 def test_a_divisor_that_is_0_is_an_error_though_nobody_reads_the_quotient():
     programs = [
         lambda y, q, held: y // q,

@@ -943,6 +943,7 @@ def test_locks_are_taken_when_a_function_is_recorded(make):
     assert taken == [True] * 3 and len(compiled.retraces) == 0
 
 
+@pytest.mark.slow
 def test_a_sum_that_a_long_loop_adds_to():
     """Hundreds of steps are one formula; of too many for Python's stack the call runs eagerly."""
     w = jtorch.randn(4, 4, dtype=jtorch.float64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import jtorch
 
 
@@ -38,6 +40,7 @@ def _outcome(function, x, k):
     return found.dtype, found.tolist()
 
 
+@pytest.mark.slow
 def test_numbers_of_the_call_are_checked_at_each_call():
     failures = []
     for name, program in PROGRAMS.items():

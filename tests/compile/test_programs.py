@@ -56,6 +56,7 @@ def _run(name, rows, compiled):
     return seen, kernels, float(jtorch.rand(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_training_equals_eager(name):
     found, _, draw = _run(name, (6, 6, 6), compiled=True)

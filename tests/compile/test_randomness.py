@@ -75,6 +75,7 @@ def _many(x):
     return (a * 4.0 + b)[order] + a + c.floor()
 
 
+@pytest.mark.slow
 def test_fusion_order_and_unused_draws_change_nothing():
     assert_bits(draws(jtorch.compile(_many), CALLS), draws(_many, CALLS))
 
@@ -96,6 +97,7 @@ def test_eager_and_compiled_take_turns():
     assert_bits(draws(lambda x: next(turns)(x), CALLS), draws(_many, CALLS))
 
 
+@pytest.mark.slow
 def test_branches_draw_what_eager_draws():
     def walk(x):
         noise = jtorch.rand(3)
@@ -131,6 +133,7 @@ def test_after_a_call_that_failed():
     assert_bits(draws(tries, [good] * 4), draws(f, [good] * 4))
 
 
+@pytest.mark.slow
 def test_generators_as_arguments_and_captured():
     mine = jtorch.Generator().manual_seed(5)
 
@@ -190,6 +193,7 @@ def _training():
     return model, optimizer, step
 
 
+@pytest.mark.slow
 def test_dropout_masks_of_a_training_are_those_of_eager_and_survive_a_resume():
     """Compiled, stopped in the middle, loaded into a new program, and gone on."""
 
@@ -355,6 +359,7 @@ def _seeded_calls(function):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["interpret", "native"])
 def test_generators_are_seeded_and_forked_at_each_call(mode):
     for function in SEEDING:
@@ -469,6 +474,7 @@ def test_so_it_does_where_it_has_drawn_before():
         assert jtorch.default_generator.position() == (8, 1)
 
 
+@pytest.mark.slow
 def test_seeds_on_one_way_through_a_branch():
     def f(x):
         noise = jtorch.rand(2)

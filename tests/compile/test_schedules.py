@@ -204,6 +204,7 @@ def _stepped_inside(optimizer_name, schedule_name, wrap):
     return rows, step
 
 
+@pytest.mark.slow
 def test_a_schedule_stepped_inside_goes_on_as_in_eager_mode():
     failures = []
     for optimizer_name in ("SGD", "Adam"):

@@ -62,6 +62,7 @@ def test_every_amount_of_fuel_gives_the_same(name, monkeypatch, plain_python):
         assert_trains(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_without_any_rewrite_or_fusion(name, monkeypatch, plain_python):
     monkeypatch.setenv("JTORCH_FUEL", "0")

@@ -70,6 +70,7 @@ def _run(f, dtype):
     return [_bits(t) for t in (out, x.grad, y.grad) if t is not None]
 
 
+@pytest.mark.slow
 @each("name", [pytest.param(name, id=name) for name in EXACT])
 def test_bits_are_those_of_eager_mode(name):
     for dtype in HALVES:

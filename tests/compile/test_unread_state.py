@@ -267,6 +267,7 @@ READ = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_read_is_noticed():
     failures = []
     for what, (function, change) in READ.items():
@@ -418,6 +419,7 @@ def _other_function(net):
     return lambda: setattr(nn.functional, "linear", before)
 
 
+@pytest.mark.slow
 def test_what_is_undone_after_the_recording_is_noticed():
     """It is as it was before, but not as it was when it was recorded."""
     failures = []

@@ -134,6 +134,7 @@ print(len(library_threads.found(True)) >= len(before), {{b.get() for b in librar
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ours", [1, 3])
 def test_decompositions(ours):
     lines = run(OPS.format(ours=ours), OPENBLAS_NUM_THREADS="2").splitlines()

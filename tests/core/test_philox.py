@@ -190,6 +190,7 @@ def compiled(text):
     return call
 
 
+@pytest.mark.slow
 def test_kernel_draws_the_same_bits():
     kernel = compiled("""
 def kernel(args):

@@ -56,6 +56,7 @@ def test_a_setting_that_is_no_number_of_threads_is_an_error(monkeypatch, text):
         threads.default_count()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "ours", "numpys"),
     [
@@ -161,6 +162,7 @@ print(after[0] - before[0], after[1] - before[1], others()[1] - after[1], round(
 needs_proc = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are looked up in /proc")
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("mode, inputs, hidden, steps", [("eager", 256, 64, 60), ("compiled", 64, 32, 3000)])
 def test_small_ops_wake_no_thread(mode, inputs, hidden, steps):
@@ -171,6 +173,7 @@ def test_small_ops_wake_no_thread(mode, inputs, hidden, steps):
     assert ticks + later <= 2  # hundredths of a second; NumPy's BLAS spins for three after each product
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 def test_a_large_step_takes_the_others_no_longer_than_it_lasts(mode):
@@ -260,6 +263,7 @@ def _decompositions(mode):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 @pytest.mark.parametrize("program", [_products, _convolutions, _decompositions])
 def test_bits_do_not_depend_on_the_number(mode, program, number):

@@ -110,6 +110,7 @@ def trained(network, optimizer, device, wrap, steps=4):
     return losses, [t.detach().cpu() for t in state], step
 
 
+@pytest.mark.slow
 @each("network", (Perceptron, Convolutions, Attention, Cells), ids=lambda network: network.__name__)
 @each("optimizer", OPTIMIZERS)
 def test_a_training_step(network, optimizer):
@@ -169,6 +170,7 @@ def leaves(tree):
     return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, (tuple, list)) else [tree]
 
 
+@pytest.mark.slow
 @each("name", FUNCTIONS)
 def test_a_function_gives_what_it_gives_on_the_host(name):
     function, tolerance = FUNCTIONS[name]
@@ -192,6 +194,7 @@ def test_calls_on_the_host_and_there_have_plans_of_their_own():
     assert len(plans(step)) == 2
 
 
+@pytest.mark.slow
 def test_arguments_are_written_in_place():
     @jtorch.compile(fullgraph=True)
     def step(x, row):
@@ -242,6 +245,7 @@ def test_gradients_are_added_up():
     assert w.grad.tolist() == [1.0] * 3
 
 
+@pytest.mark.slow
 def test_an_error_of_a_kernel_leaves_all_as_it_was():
     table = nn.Embedding(4, 2).cuda()
     optimizer = jtorch.optim.SGD(table.parameters(), lr=0.1)
@@ -303,6 +307,7 @@ EAGERLY = {
 }
 
 
+@pytest.mark.slow
 @each("name", EAGERLY)
 def test_what_no_plan_there_does_runs_eagerly(name, monkeypatch):
     monkeypatch.delenv("JTORCH_FULLGRAPH", raising=False)
@@ -324,6 +329,7 @@ def test_what_no_plan_there_does_runs_eagerly(name, monkeypatch):
     assert any(issubclass(one.category, EagerWarning) for one in told)
 
 
+@pytest.mark.slow
 def test_branches_on_elements():
     step = jtorch.compile(lambda x: x * 2 if x.sum() > 0 else x - 1, fullgraph=True)
     for sign in (1, -1, 1, -1):

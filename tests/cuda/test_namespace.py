@@ -11,6 +11,7 @@ import pytest
 import jtorch
 
 
+@pytest.mark.slow
 def test_without_a_driver_nothing_is_there_and_importing_looks_for_none():
     text = (
         "import jtorch\n"

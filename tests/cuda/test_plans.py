@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(
 PROGRAMS = {**MAPS, **REDUCTIONS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["where, cast, bool", "integers", "embedding backward", "cross_entropy", "dropout"]
 )
@@ -39,6 +40,7 @@ def test_blocks_of_any_size(name, threads):
         on_machine(*PROGRAMS[name], on_ptx_machine(splits, threads))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jtorch.bfloat16, jtorch.float16], ids=str)
 def test_floats_of_16_bits_are_those_of_eager_mode(dtype):
     x, y = (jtorch.randn(5, 7).to(dtype) for _ in range(2))

@@ -118,6 +118,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.slow
 @each("name", FUNCTIONS)
 def test_functions_and_gradients_are_those_of_the_cpu(name):
     function, tolerance = FUNCTIONS[name]
@@ -273,6 +274,7 @@ def trained(net, optimizer, place):
     return [*(p.detach().cpu() for p in model.parameters()), loss.detach().cpu()]
 
 
+@pytest.mark.slow
 @each("case", [f"{net} {optimizer}" for net in NETS for optimizer in OPTIMIZERS])
 def test_training_is_that_of_the_cpu(case):
     pairs = zip(trained(*case.split(), "cpu"), trained(*case.split(), "cuda"), strict=True)

@@ -298,6 +298,7 @@ def test_a_copy_is_saved_later(tmp_path):
     assert flat(target) == expected
 
 
+@pytest.mark.slow
 def test_saving_and_loading_wait_for_what_is_saved_before(tmp_path, monkeypatch):
     real = writing.write_atomically
 

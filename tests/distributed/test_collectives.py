@@ -3,6 +3,7 @@
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 4])
 def test_collectives_agree_with_numpy(launch, count):
     assert launch(count, "collectives.py").text.count("all collectives agree with NumPy") == count

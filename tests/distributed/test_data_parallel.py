@@ -5,6 +5,7 @@ import re
 import pytest
 
 
+@pytest.mark.slow
 def test_data_parallel(launch):
     ended = launch(2, "data_parallel.py")
     assert ended.text.count("all is well") == 2

@@ -21,6 +21,7 @@ def fails(launch, kind, *words, rank=1, below, **options):
     return ended
 
 
+@pytest.mark.slow
 def test_a_killed_process(launch):
     said = r"all_reduce\(float32\[4, 3\], SUM\) #1 on rank 1 of 2 waited 0\.\d s for rank 0, whose process"
     fails(launch, "killed", f"{said} is dead", below=1)

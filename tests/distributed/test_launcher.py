@@ -29,6 +29,7 @@ def alone(program, **environment):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_variables_of_torchrun(launch, tmp_path):
     (tmp_path / "tell.py").write_text(TELL)
     options = ["--standalone", "--nnodes=1", "--node_rank", "0", "--max-restarts", "1"]
@@ -173,6 +174,7 @@ def test_backends(launch):
     assert ended.stdout == "gloo\n", ended.stderr
 
 
+@pytest.mark.slow
 def test_importing_is_late():
     """Neither ``import jtorch`` nor the import of the package loads mpi4py."""
     ended = alone(

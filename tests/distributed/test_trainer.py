@@ -5,6 +5,7 @@ import pytest
 from tests.machine_code import needs_kernels
 
 
+@pytest.mark.slow
 @needs_kernels
 @pytest.mark.parametrize("count", [2, 3])
 def test_trainer(launch, count):

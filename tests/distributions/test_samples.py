@@ -173,6 +173,7 @@ DENSITIES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPILED + DENSITIES)
 def test_inside_compiled_functions(name):
     kind, parameters, value = CASES[name]

@@ -366,6 +366,7 @@ def test_divergences_of_transformed():
     assert_same(*found)
 
 
+@pytest.mark.slow
 def test_a_transformed_distribution_inside_a_compiled_function():
     """The update of a policy that is squashed to (-1, 1)."""
 
@@ -394,6 +395,7 @@ RECORDED = [  # a compilation each, so one of every kind
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 def test_inside_compiled_functions(name):
     (t, x), _ = both(name)

@@ -164,6 +164,7 @@ def test_gradient_of_zero_elements():
     assert tuple(x.grad.shape) == (0, 3)
 
 
+@pytest.mark.slow
 def test_chain_of_100000_ops():
     x = leaf(1.0)
     y = x

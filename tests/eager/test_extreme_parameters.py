@@ -156,6 +156,7 @@ def _outcome(program: Any, library: Any) -> Any:
     return str(found.dtype).rpartition(".")[2], np.asarray(found.detach())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("programs", ["VALUES", "REFUSED"])
 def test_it_is_what_pytorch_makes_of_it(programs: str) -> None:
     torch = pytest.importorskip("torch")

@@ -65,6 +65,7 @@ def test_equals_numpy():
             np.testing.assert_allclose(a.numpy(), b, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_is_differentiable_twice_and_compiles():
     x, a = jtorch.tensor(X, requires_grad=True), jtorch.tensor(COLUMNS, requires_grad=True)
 

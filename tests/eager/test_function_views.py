@@ -108,6 +108,7 @@ def outcome(library, forward, made_input, write, quiet):
         return type(error).__name__, str(error)
 
 
+@pytest.mark.slow
 def test_as_pytorch_every_way_to_write():
     torch = pytest.importorskip("torch")
     different = []
@@ -208,6 +209,7 @@ def test_setup_context_may_not_save_what_is_returned_as_it_is():
         Same.apply(jtorch.ones(2, requires_grad=True))
 
 
+@pytest.mark.slow
 def test_an_argument_given_back_by_a_function_is_no_result_of_a_compiled_one():
     identity = made(jtorch, FORWARDS["same"])
     with pytest.raises(jtorch.errors.CompileError, match="returns memory of a tensor from outside"):
@@ -217,6 +219,7 @@ def test_an_argument_given_back_by_a_function_is_no_result_of_a_compiled_one():
     assert b.grad.tolist() == [20.0, 20.0]
 
 
+@pytest.mark.slow
 def test_views_of_functions_are_not_kept():
     from jtorch.eager.rebase import FROM_FUNCTIONS
 

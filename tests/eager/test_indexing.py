@@ -147,6 +147,7 @@ PARTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(PARTS, min_size=1, max_size=4))
 def test_any_item_reads_what_numpy_reads(parts):
@@ -272,6 +273,7 @@ def test_repeated_places_add_up(item):
     np.testing.assert_array_equal(y.numpy(), g)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(PARTS, min_size=1, max_size=4))
 def test_any_item_writes_what_it_reads(parts):

@@ -82,6 +82,7 @@ def test_integers_of_numpy_and_of_tensors_are_taken():
     assert data(jtorch).narrow(0, jtorch.tensor(1), 1).shape == (1, 4)
 
 
+@pytest.mark.slow
 def test_floats_are_refused_while_compiled_though_nobody_reads_the_result():
     for name, program in PROGRAMS.items():
         step = jtorch.compile(lambda x, k, program=program: (program(jtorch, x, k), x * 2)[1])

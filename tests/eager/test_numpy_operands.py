@@ -9,6 +9,7 @@ SCALARS = [np.float16(0.5), np.float32(0.5), np.float64(0.5), np.int8(3), np.int
 DTYPES = [jtorch.float16, jtorch.bfloat16, jtorch.float32, jtorch.float64, jtorch.int64]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_scalar_is_the_number_that_it_is(dtype):
     x = jtorch.arange(1, 4).to(dtype)
@@ -38,6 +39,7 @@ def test_an_array_of_16_bits():
         assert found.tolist() == [0.5, 1.5]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:__array_wrap__:DeprecationWarning")  # of PyTorch
 def test_the_dtype_beside_an_array_is_numpys():
     torch = pytest.importorskip("torch")

@@ -204,6 +204,7 @@ def refusal(program):
     return str(caught.value).partition(" Given that")[0]
 
 
+@pytest.mark.slow
 @needs_torch
 @each("write", WRITES.values(), ids=[*WRITES])
 @each("make", LEAF_VIEWS.values(), ids=[*LEAF_VIEWS])
@@ -305,6 +306,7 @@ def _write_after_views_of_a_leaf(L):
     return row, p, w
 
 
+@pytest.mark.slow
 @needs_torch
 def test_views_of_a_leaf_follow_once_it_requires_no_grad():
     for ours, theirs in zip(
@@ -368,6 +370,7 @@ def test_views_of_a_parameter_do_not_pile_up():
     assert len(p._cell) < 70, kept
 
 
+@pytest.mark.slow
 def test_views_of_a_buffer_do_not_pile_up():
     buffer = jtorch.zeros(100, 2)
     for k in range(5000):
@@ -423,6 +426,7 @@ def _program(steps, on_tape):
     return program
 
 
+@pytest.mark.slow
 @needs_torch
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(steps=STEPS, on_tape=st.booleans())
@@ -464,6 +468,7 @@ def test_a_copy_of_a_leaf_is_no_leaf(copied, compiled):
     assert w.grad.tolist() == y.grad.tolist() == [6.0, 6.0]
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_leaf_is_differentiated_twice():
     w = jtorch.ones(2, requires_grad=True)
     (g,) = jtorch.autograd.grad((_whole_copy(w) ** 3).sum(), w, create_graph=True)

@@ -38,6 +38,7 @@ def answer(inbox, outbox):
 METHODS = [m for m in ("fork", "spawn") if m in multiprocessing.get_all_start_methods()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_child_trains_the_model_of_its_parent(method):
     context = multiprocessing.get_context(method)

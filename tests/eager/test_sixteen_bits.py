@@ -210,6 +210,7 @@ def differences(torch: Any, dtype: str, form: str) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["number", "float32", "float64"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_bits_are_pytorchs_or_there_is_a_reason(dtype, form):
@@ -218,6 +219,7 @@ def test_bits_are_pytorchs_or_there_is_a_reason(dtype, form):
     assert found.keys() <= NOT_EQUAL.keys(), {k: v for k, v in found.items() if k not in NOT_EQUAL}
 
 
+@pytest.mark.slow
 def test_every_reason_is_needed():
     torch = pytest.importorskip("torch")
     found = {

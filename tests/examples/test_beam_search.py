@@ -15,6 +15,7 @@ SHAKESPEARE = EXAMPLES / "../../shared/data/tinyshakespeare.txt"
 END = 0
 
 
+@pytest.mark.slow
 def test_both_modes_find_the_same_beams(in_all_modes):
     pytest.importorskip("numba", reason="Numba is not installed: nothing is compiled")
     options = "--steps 25 --length 24 --beams 4 --start This --start the"
@@ -33,6 +34,7 @@ def test_of_a_play(in_all_modes):
     assert lines == their_lines and [line for _, line in others] == [line for _, line in beams]
 
 
+@pytest.mark.slow
 def test_it_learns_the_rhyme(example, capsys):
     pytest.importorskip("numba", reason="Numba is not installed: eager mode takes longer")
     found = example.main(["--compile", "--start", "This is the house ", "--start", "This is the malt "])

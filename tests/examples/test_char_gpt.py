@@ -13,6 +13,7 @@ from benchmarks.dynamic import example_of
 SMALL = "--steps 12 --every 4 --context 12 --width 16 --layers 1 --count 30"
 
 
+@pytest.mark.slow
 def test_both_modes_write_the_same_text(in_all_modes):
     pytest.importorskip("numba", reason="Numba is not installed: nothing is compiled")
     with warnings.catch_warnings():

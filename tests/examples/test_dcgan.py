@@ -9,6 +9,7 @@ import jtorch
 pytest.importorskip("sklearn", reason="scikit-learn, which has the digits, is not installed")
 
 
+@pytest.mark.slow
 def test_both_modes_take_the_same_turns(in_all_modes):
     pytest.importorskip("numba", reason="Numba is not installed: nothing is compiled")
     options = "--epochs 2 --every 1 --width 4 --items 192"

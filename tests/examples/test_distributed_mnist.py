@@ -31,6 +31,7 @@ def run(count, *options):
 SLOW = (pytest.param(options, marks=pytest.mark.slow) for options in (["--deterministic"], ["--compile"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], *SLOW])
 def test_digits_are_learnt(options):
     if options == ["--compile"]:

@@ -23,6 +23,7 @@ def test_all_precisions_learn_alike(example):
             assert result["loss"] == pytest.approx(exact["loss"], rel=0.05, abs=0.02), case
 
 
+@pytest.mark.slow
 def test_a_few_steps_of_each_kind(example):
     pytest.importorskip("numba", reason="Numba is not installed: nothing is compiled")
     for precision in example.PRECISIONS:

@@ -22,6 +22,7 @@ def example():
     return module
 
 
+@pytest.mark.slow
 def test_mlp_learns_and_writes_its_losses(example, tmp_path, capsys):
     losses = tmp_path / "losses.txt"
     options = ["--data", str(DATA), "--epochs", "1", "--max-steps", "300", "--losses", str(losses)]
@@ -32,6 +33,7 @@ def test_mlp_learns_and_writes_its_losses(example, tmp_path, capsys):
     assert "test accuracy" in text and "steps/s" in text
 
 
+@pytest.mark.slow
 def test_runs_are_reproducible(example, tmp_path):
     runs = []
     for name in ("a", "b"):
@@ -54,6 +56,7 @@ def test_compiling_changes_no_loss(example, tmp_path, model):
     assert runs[1] == pytest.approx(runs[0], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_lenet_takes_steps(example):
     options = ["--data", str(DATA), "--model", "lenet", "--epochs", "2", "--max-steps", "20"]
     assert example.main(options) > 0.5

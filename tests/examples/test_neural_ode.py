@@ -10,6 +10,7 @@ import jtorch
 TIMES = [0.5 * k for k in range(7)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["dopri5", "rk4"])
 def test_both_modes_give_the_same_losses(in_all_modes, method):
     pytest.importorskip("numba", reason="Numba is not installed: nothing is compiled")
@@ -19,6 +20,7 @@ def test_both_modes_give_the_same_losses(in_all_modes, method):
     assert lines == their_lines and len(lines) == 2
 
 
+@pytest.mark.slow
 def test_it_fits_the_spiral_with_more_steps_as_it_learns(example, capsys):
     losses = example.main(["--every", "20"])
     assert losses[0] > 0.3 and losses[-1] < 0.01

@@ -7,6 +7,7 @@ import pytest
 import jtorch
 
 
+@pytest.mark.slow
 def test_both_modes_give_the_same_losses(in_all_modes):
     pytest.importorskip("numba", reason="Numba is not installed: nothing is compiled")
     options = "--steps 10 --every 5 --points 16 --hidden 8"

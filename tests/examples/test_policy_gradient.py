@@ -11,6 +11,7 @@ import jtorch
 from benchmarks.dynamic import example_of
 
 
+@pytest.mark.slow
 def test_both_modes_act_and_learn_alike(in_all_modes):
     pytest.importorskip("numba", reason="Numba is not installed: nothing is compiled")
     (lengths, lines), (others, their_lines) = in_all_modes("--episodes 40 --every 10", ["", "--compile"])
@@ -18,6 +19,7 @@ def test_both_modes_act_and_learn_alike(in_all_modes):
     assert lines == their_lines and len(lines) == 4
 
 
+@pytest.mark.slow
 def test_the_pole_stays_up_longer_and_longer(example, capsys):
     pytest.importorskip("numba", reason="Numba is not installed: eager mode takes longer")
     with warnings.catch_warnings():

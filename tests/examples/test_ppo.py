@@ -14,6 +14,7 @@ from benchmarks.dynamic import example_of
 SMALL = "--rollouts 3 --worlds 4 --steps 32 --every 1"
 
 
+@pytest.mark.slow
 def test_both_modes_act_and_learn_alike(in_all_modes):
     pytest.importorskip("numba", reason="Numba is not installed: nothing is compiled")
     (rewards, lines), (others, their_lines) = in_all_modes(SMALL, ["", "--compile"])

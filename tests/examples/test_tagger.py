@@ -11,6 +11,7 @@ import jtorch
 from benchmarks.dynamic import example_of
 
 
+@pytest.mark.slow
 def test_all_ways_give_the_same_losses(in_all_modes):
     pytest.importorskip("numba", reason="Numba is not installed: nothing is compiled")
     first, *others = in_all_modes("--steps 4 --every 2", ["", "--compile", "--batch", "--batch --compile"])
@@ -20,6 +21,7 @@ def test_all_ways_give_the_same_losses(in_all_modes):
         assert losses == pytest.approx(first[0], rel=1e-11)
 
 
+@pytest.mark.slow
 def test_it_learns_what_words_alone_do_not_tell(example, capsys):
     pytest.importorskip("numba", reason="Numba is not installed: eager mode takes longer")
     with warnings.catch_warnings():

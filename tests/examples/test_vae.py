@@ -12,6 +12,7 @@ import jtorch.nn.functional as F
 pytest.importorskip("sklearn", reason="scikit-learn, which has the digits, is not installed")
 
 
+@pytest.mark.slow
 def test_both_modes_give_the_same_losses(in_all_modes):
     pytest.importorskip("numba", reason="Numba is not installed: nothing is compiled")
     (losses, lines), (others, their_lines) = in_all_modes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import jtorch
 from jtorch import func
@@ -24,6 +25,7 @@ def _of_loops(program, inputs, twice=False):
     return [*outs, *gradients(outs, tensors, twice)]
 
 
+@pytest.mark.slow
 @each("seed", range(SEEDS))
 def test_values_and_two_gradients(seed):
     program, inputs = function(seed), Inputs(seed)
@@ -79,6 +81,7 @@ def test_jacobians_inside(seed):
     _compare(_of_loops(inside, inputs), [*outs, *gradients(outs, tensors, False)])
 
 
+@pytest.mark.slow
 @each("seed", range(0, SEEDS, 10), parts=2)
 def test_compiled_with_its_gradient(seed):
     program, inputs = function(seed), Inputs(seed)
@@ -92,6 +95,7 @@ def test_compiled_with_its_gradient(seed):
     _compare(_of_loops(program, inputs), [*outs, *grads])
 
 
+@pytest.mark.slow
 @each("seed", range(0, SEEDS, 20))
 def test_compiled_under_a_gradient_outside(seed):
     program, inputs = function(seed), Inputs(seed)

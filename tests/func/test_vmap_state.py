@@ -376,6 +376,7 @@ def test_scans():
     close(jtorch.compile(lambda x: func.vmap(sums)(x))(x), looped(sums, x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrap", [lambda f: f, jtorch.compile])
 def test_while_loops_take_the_steps_of_each_example(wrap):
     w, x = jtorch.tensor(1.7, requires_grad=True), jtorch.tensor([0.1, 3.0, 9.0, 1.0], requires_grad=True)

@@ -30,10 +30,12 @@ def test_runs_of_eager_mode_are_equal():
     assert judge.complaint(run(program(3))) is None
 
 
+@pytest.mark.slow
 def test_programs_give_the_same_compiled():
     _check(range(12), ("compiled",), "interpret")
 
 
+@pytest.mark.slow
 def test_programs_that_cannot_be_recorded_run_eagerly():
     assert not [f for seed in range(12) for f in of_seed(seed, ("compiled",), "breaks")]
 
@@ -53,6 +55,7 @@ def test_many_programs(block):
 # -- the fuzzer itself ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_wrong_number_is_found_and_made_small():
     """A compiled mode whose results are off by a thousandth."""
 

@@ -218,6 +218,7 @@ def test_two_threads_multiply_at_once():
     assert not failures
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_a_forked_child_can_multiply(tmp_path):
     """OpenBLAS's threads do not exist in the child: a call there must neither hang nor be wrong."""

@@ -234,6 +234,7 @@ except ImportError as error:
 """
 
 
+@pytest.mark.slow
 def test_without_numba_eager_mode_runs_and_compiling_says_what_it_needs(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=False, timeout=120,

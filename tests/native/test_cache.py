@@ -92,6 +92,7 @@ def test_hand_written_ir_is_cached_too(folder, fresh):
     assert the_entry(folder).with_suffix(".ll").read_text() == text
 
 
+@pytest.mark.slow
 @needs_own_linker
 def test_a_second_process_compiles_nothing_and_imports_neither_numba_nor_llvm(folder):
     program = (

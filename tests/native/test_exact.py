@@ -58,6 +58,7 @@ def test_sums_that_are_not_finite(total):
     assert math.isnan(total(np.array([inf, -inf]))) and math.isnan(total(np.array([1.0, nan, 1.0])))
 
 
+@pytest.mark.slow
 def test_integer_powers():
     low, high = -(2**63), 2**63 - 1
     values = [0, 1, 2, 3, 7, -1, -2, -3, 10**9, low, low + 1, high]

@@ -302,6 +302,7 @@ def test_vector_functions_run_over_elements_that_lie_apart():
         assert apart.tobytes() == together.tobytes(), stride
 
 
+@pytest.mark.slow
 def test_every_kernel_of_a_training_step_is_written_here(caplog, tmp_path, monkeypatch):
     """Convolution, normalisation, attention's softmax, a loss, an optimizer, masks, draws, indices."""
     monkeypatch.setenv("JTORCH_CACHE", str(tmp_path))
@@ -331,6 +332,7 @@ def test_every_kernel_of_a_training_step_is_written_here(caplog, tmp_path, monke
     assert not [line for line in told if "by way of Numba" in line]
 
 
+@pytest.mark.slow
 def test_several_threads_compile_the_same_code():
     texts = [built(source_of(*CASES[n]), "kernel").text for n in list(CASES)[:12]]
     alone = [loader.compile_ir(text) for text in texts]

@@ -147,6 +147,7 @@ def test_fma_compiled_equals_its_twin(kind):
     assert same_bits(apply_compiled("fma", [a, b, c], [kind] * 3, kind), fma(a, b, c))
 
 
+@pytest.mark.slow
 def test_bit_casts_and_conversions():
     x = np.array([0.0, -0.0, 1.0, -2.5, 1e30, math.inf], np.float32)
     assert np.array_equal(apply_compiled("bits_i32", [x], ["f32"], "i32"), x.view(np.int32))

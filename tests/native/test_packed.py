@@ -118,6 +118,7 @@ def test_every_size_and_both_orders(machine, dtype, size, swapped):
     close(x.T if "x" in swapped else x, y.T if "y" in swapped else y)
 
 
+@pytest.mark.slow
 @each("dtype", DTYPES)
 @each("width", [5, 9, 16, 18, 34])
 def test_windows_of_images(machine, dtype, width):
@@ -232,6 +233,7 @@ def test_no_memory_is_a_status(monkeypatch):
         product(np.ones((2, 2)), np.ones((2, 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [Way.PACKED], indirect=True)
 def test_a_small_stack_is_enough(way):
     program = """

@@ -45,6 +45,7 @@ GEOMETRIES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "ties", "nan and inf"])
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -105,6 +106,7 @@ def test_what_hooks_make_of_gradients_and_positions_stays_in_bounds():
         out.sum().backward()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("geometry", [(2,), (3, 1, 1), (3, 2, 1, 2)])
 def test_lines_as_the_composite(geometry, monkeypatch):
     x = _images("nan and inf", np.float32)[0, 0]

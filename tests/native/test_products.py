@@ -130,6 +130,7 @@ def test_python_threads_multiply_at_once(dtype, number):
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["JTORCH_JIT", "JTORCH_CACHE"])
 def test_without_machine_code_numpy_multiplies(setting):
     """On our number of threads, which is NumPy's again afterwards."""
@@ -145,6 +146,7 @@ print(products.runner(np.dtype(np.float32)), {library.get() for library in libra
     assert found in ("None {2}", "None set()")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_multiplies():
     program = """

@@ -209,6 +209,7 @@ def test_float32_error_is_within_the_bound(name):
     assert ulps(compiled(name, *arrays), reference(name, *arrays), np.float32).max() <= ULP_BOUNDS[name]
 
 
+@pytest.mark.slow
 @needs_longdouble
 @pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("f64") or n.startswith("erf")])
 def test_error_against_longdouble_is_within_the_bound(name):

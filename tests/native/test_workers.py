@@ -168,6 +168,7 @@ def test_signals_go_to_the_main_thread(n_threads):
     assert caught and set(caught) == {threading.main_thread()}
 
 
+@pytest.mark.slow
 def test_a_process_ends_while_workers_sleep_or_spin():
     program = (
         "import jtorch, time, sys; jtorch.set_num_threads(3)\n"

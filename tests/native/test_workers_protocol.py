@@ -109,6 +109,7 @@ def _caller(shared: Shared, me: Caller) -> tuple[Shared, Caller] | None:
     return shared, Caller(posted=new)
 
 
+@pytest.mark.slow
 def test_every_order_of_steps_runs_each_piece_once():
     first = (Shared(), Caller(), Taker(), Taker())
     seen, waiting = {first}, [first]

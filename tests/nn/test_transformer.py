@@ -134,6 +134,7 @@ def test_unknown_activation():
 # -- compiled ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     importlib.util.find_spec("numba") is None, reason="compiling needs Numba, which is not installed"
 )

@@ -68,6 +68,7 @@ def test_a_factor_beside_two_dtypes(name):
     assert not list(_failures(TWO[name], (X, Y), DTYPES, numbers))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", THREE)
 def test_a_factor_beside_three_dtypes(name):

@@ -91,6 +91,7 @@ def test_equals_pytorch(name):
         compare(call, jtorch, torch, narrow, rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.slow
 @each("name", ["householder_product", "ormqr", "ormqr right turned", "lu_solve adjoint"])
 def test_gradients_of_both_orders_are_those_of_finite_differences(name):
     call, arrays = CALLS[name]
@@ -184,6 +185,7 @@ def test_pca_lowrank_finds_pytorchs_directions():
     np.testing.assert_allclose(plain[1].numpy(), np.linalg.svd(low)[1][:4], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_compiled_equals_eager():
     def step(a, x, t, b):
         lu, pivots, info = jtorch.linalg.lu_factor_ex(a)

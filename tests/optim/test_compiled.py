@@ -256,6 +256,7 @@ def test_dropout_and_modes():
     check(with_dropout, OPTIMIZERS["adamw"], lambda model, optimizer, k: model.train(k % 2 == 0))
 
 
+@pytest.mark.slow
 def test_buffers_tied_weights_and_a_later_group():
     def optimizer(model):
         return Adam([*model.layer.parameters(), *model.head.parameters()], lr=0.1)

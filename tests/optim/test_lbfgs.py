@@ -42,6 +42,7 @@ def minimise(lib, options, steps, params=None, state=None):
     return losses, [p.detach().numpy() for p in params], optimizer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", CASES)
 def test_steps_equal_pytorch(torch, options):
     ours, points, optimizer = minimise(jtorch, options, 5)

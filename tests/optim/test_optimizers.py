@@ -504,6 +504,7 @@ SIXTEEN_BITS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
 def test_parameters_of_16_bits_are_updated_in_float32(mode):
     """One step from where the state is known is that of float32, rounded: eps of 1e-8 is not 0 there."""
@@ -533,6 +534,7 @@ def test_adam_in_16_bits_steps_as_pytorchs_fused_one():
     np.testing.assert_allclose(results[0], results[1], rtol=2**-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
 def test_a_parameter_without_a_gradient_has_no_state(mode):
     for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop"):
@@ -599,6 +601,7 @@ def _step_of(library, name, compiled):
     return w, optimizer, library.compile(step) if compiled else step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["eager", "compiled", "torch"])
 def test_numbers_set_by_hand_are_looked_at_at_each_step(mode):
     library = pytest.importorskip("torch") if mode == "torch" else jtorch

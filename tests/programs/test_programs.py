@@ -43,6 +43,7 @@ def test_prints_what_pytorch_prints(program):
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_loss_falls_from_given_parameters(tmp_path):
     """Without PyTorch, too: from an .npz, a program learns, and another start gives another loss."""
     rng = np.random.default_rng(1)

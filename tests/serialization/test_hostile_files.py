@@ -119,6 +119,7 @@ def test_flagged_tensors_of_one_storage_share_its_negative():
     assert len(back) == 500 and back[499].tolist() == [-0.0, -1, -2, -3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opcode", [b"}", b"]", b")", b"\x8f", b"N", b"K\x01", b"h\x00"])
 def test_a_bomb_of_opcodes(opcode):
     data = b"\x80\x04Nq\x00" + opcode * (20_000_000 // len(opcode)) + b"."
@@ -126,6 +127,7 @@ def test_a_bomb_of_opcodes(opcode):
     refused(pt(b"\x80\x04Nq\x00" + opcode * 600_000 + b"."), r"unfolds to|ends with")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [b"cbuiltins\nset\nh\x00\x85R", b"ctorch\nSize\nh\x00\x85R", b"ccollections\nOrderedDict\nh\x01\x85R",
@@ -287,6 +289,7 @@ COLLIDING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", COLLIDING)
 def test_keys_that_collide(kind):
     spelled = b"".join(pickle.dumps((key, None), 2)[2:-1] for key in COLLIDING[kind])
@@ -345,6 +348,7 @@ def test_an_archive_after_other_bytes_of_an_open_file():
     assert jtorch.load(io.BytesIO(npz())) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", "<>")
 def test_the_elements_of_an_archive_are_in_memory_once(order):
     content = npz(a=np.zeros(30_000_000, order + "f4"))

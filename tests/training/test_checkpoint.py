@@ -197,6 +197,7 @@ fit(folder, ckpt_path="last", checkpoint={"every_n_train_steps": 1, "asynchronou
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["fsync", "rename", "folder"])
 def test_killed_while_one_is_written(at, tmp_path):
     root = Path(__file__).parents[2]

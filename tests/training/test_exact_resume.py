@@ -37,6 +37,7 @@ def test_stopped_after_any_batch(compile, tmp_path):
         assert_same(run.folder, stopped.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -64,6 +65,7 @@ def test_stopped_after_every_other_batch(options, tmp_path):
     assert_same(run.folder, chain.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_another_number_of_workers_goes_on_the_same(workers, tmp_path):
     """Random items are those of their batch where workers make them, but here those of the program."""
@@ -182,6 +184,7 @@ class Freezes(Callback):
             pl_module.layer.bias.requires_grad_(False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compile", [EAGER, COMPILED])
 def test_what_callbacks_froze_stays_so(compile, tmp_path):
     def run(folder, *callbacks):
@@ -226,6 +229,7 @@ def _distributed():
     return DataLoader(data, 2, sampler=DistributedSampler(data, 2, 0, shuffle=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loader",
     [
@@ -262,6 +266,7 @@ class Doomed(TensorDataset):
         return super().__getitem__(k)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["training", "validation"])
 def test_a_signal_that_ends_the_workers_too(where, tmp_path):
     def run(folder, done):

@@ -100,6 +100,7 @@ def survives(tmp_path, times, seed, **options):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compile", MODES)
 def test_a_few_kills(compile, tmp_path):
     survives(tmp_path, 4, seed=1, compile=compile, epochs=60)

@@ -66,6 +66,7 @@ def fit(task, train=None, val=None, **options):
 # -- the numbers of a loop written by hand -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compile", MODES)
 @pytest.mark.parametrize("clip", [None, "norm", "value"])
 def test_the_loop_by_hand(compile, clip):
@@ -123,6 +124,7 @@ def test_lbfgs_evaluates_its_closure(compile):
         fit(task, accumulate_grad_batches=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compile", MODES)
 def test_a_scaler_leaves_out_steps_that_overflow(compile):
     task = Task()
@@ -135,6 +137,7 @@ def test_a_scaler_leaves_out_steps_that_overflow(compile):
     assert [p.tolist() for p in task.parameters()] != before
 
 
+@pytest.mark.slow
 @needs_kernels
 @pytest.mark.parametrize("compile", MODES)
 @pytest.mark.parametrize("precision", ["16-mixed", "bf16-mixed"])

@@ -163,6 +163,7 @@ files.write_atomically(sys.argv[1], b"held")
 """
 
 
+@pytest.mark.slow
 @needs_locks
 def test_what_a_living_process_writes_is_not_swept_until_it_is_killed(tmp_path):
     path = tmp_path / "file"

@@ -54,6 +54,7 @@ def test_files_of_a_tensor(loss, tmp_path):
     assert dot.startswith("digraph") and r"say \"w\"" in dot
 
 
+@pytest.mark.slow
 def test_a_trace_has_the_measured_steps(tmp_path):
     f, x = jtorch.compile(lambda x: (x * 2).sum(1) @ jtorch.ones(4)), jtorch.ones(4, 3)
     f(x)

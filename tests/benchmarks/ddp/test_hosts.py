@@ -64,6 +64,7 @@ def test_hosts_reach_each_other_and_go():
     assert of_process(os.getpid()) == []
 
 
+@pytest.mark.slow
 @needs_namespaces
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_after_a_signal(number, tmp_path):

@@ -52,6 +52,7 @@ def test_the_command(tmp_path, capsys):
     assert [s["ranks"] for s in scales[0]["ranks"]] == [8, 64, 512, 4096]
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_processes_that_do_not_average_differ_and_that_is_an_error():
     """The comparison of parameters sees what is not averaged: each process has batches of its own."""
@@ -63,6 +64,7 @@ def test_processes_that_do_not_average_differ_and_that_is_an_error():
             measure.check_equal(records[APART], "eager")
 
 
+@pytest.mark.slow
 @needs_mpi
 def test_a_failure_in_a_process_ends_the_job_with_its_words():
     with section._on_this_host(2, False) as jobs:

@@ -31,6 +31,7 @@ def test_pytorch_computes_the_same(row):
     check(found, expected, ROWS[row].tolerance, "jtorch eager")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", arrays.FORMS)
 def test_numpy_computes_the_same(name):
     row = f"array-{name}"
@@ -55,6 +56,7 @@ def test_every_line_has_a_goal_but_single_ops():
     assert {name for name, goal in goals.items() if goal is None} == {w.name for w in operations.WORKLOADS}
 
 
+@pytest.mark.slow
 def test_the_transformer_learns_and_starts_over_after_a_reset():
     program = transformer.WORKLOAD.torch_like(jtorch)
     x, y = program.arguments[0]

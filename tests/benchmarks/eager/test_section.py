@@ -14,6 +14,7 @@ def test_the_command_line_names_every_group():
     assert section.GROUPS == EAGER_GROUPS
 
 
+@pytest.mark.slow
 def test_a_quick_run_prints_each_line_with_goal_and_verdict(tmp_path, capsys):
     file = tmp_path / "figures.json"
     arguments = ["eager", "ops", "chain", "import", "--quick", "--peers", "", "--json", str(file)]

@@ -55,6 +55,7 @@ def pages(tmp_path_factory):
     return output.read_text(encoding="utf-8"), before, after
 
 
+@pytest.mark.slow
 def test_it_needs_no_network(pages):
     text, _, _ = pages
     page = Page(text)
@@ -118,6 +119,7 @@ def test_charts_are_whole_and_take_their_colours_from_the_page(pages):
         assert style.count(f"{variable}:") == 2, variable  # light and dark
 
 
+@pytest.mark.slow
 def test_one_run_alone_has_nothing_to_compare(tmp_path, monkeypatch, capsys):
     write(tmp_path / "run.json")
     monkeypatch.chdir(tmp_path)

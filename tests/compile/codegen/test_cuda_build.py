@@ -61,6 +61,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [False, True], ids=["plain", "table"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_compiles_and_assembles(name, table):
@@ -100,6 +101,7 @@ def test_the_table_entry_takes_a_table_and_a_phase():
     assert not re.search(r"\bld\.f32|\bst\.f32", ptx), "addresses from the table are device memory"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["map", "softmax", "random"])
 def test_the_text_does_not_depend_on_what_was_compiled_before(name):
     function, leaves = PROGRAMS[name]

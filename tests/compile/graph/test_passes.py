@@ -274,6 +274,7 @@ def test_batches_of_a_product_may_come_from_anything(shape):
     assert jtorch.allclose(jtorch.compile(program)(*leaves), program(*leaves))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jtorch.float32, jtorch.float64, jtorch.int64, jtorch.int32, jtorch.uint8])
 @pytest.mark.parametrize("shape", [(7,), (1,), (5, 3), (3, 1), (4, 5, 6)])
 def test_the_place_of_an_extreme_is_the_first_one(shape, dtype):

@@ -113,6 +113,7 @@ def test_places_of_the_arena_never_overlap_in_time():
             assert apart_in_time or ends[0] <= b["at"] or ends[1] <= a["at"]
 
 
+@pytest.mark.slow
 def test_measured_times_are_there_after_profile():
     model = nn.Linear(3, 4)
     f, x = jtorch.compile(lambda x: model(x).relu().sum(1)), jtorch.ones(2, 3)

@@ -116,6 +116,7 @@ def test_nothing_to_explain_before_the_first_call():
 # -- which plan --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_state_that_changed_leaves_a_plan_to_ask_about(trained, tmp_path, monkeypatch):
     """Every question is answered after each change of state, and says which plan that is about."""
     model, _, _, x = trained
@@ -226,6 +227,7 @@ def steps_of(function, *arguments):
     return compiled.profile(*arguments)
 
 
+@pytest.mark.slow
 def test_a_step_moves_what_it_touches_of_a_variable():
     table, x = jtorch.rand(4000, 250), jtorch.ones(250)
     row = 250 * 4
@@ -242,6 +244,7 @@ def test_a_step_moves_what_it_touches_of_a_variable():
         assert sum(step.nbytes for step in steps) == nbytes, (name, steps)
 
 
+@pytest.mark.slow
 def test_no_step_is_beyond_the_limit():
     """Their data lie in caches and their products are short: the limit is of such, and of the same second."""
     jtorch.manual_seed(0)

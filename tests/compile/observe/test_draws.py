@@ -954,6 +954,7 @@ def test_output(capsys):
     assert lines[:3] == lines[3:] and len(set(lines)) == 3
 
 
+@pytest.mark.slow
 def test_what_looks_into_a_plan_draws_nothing(tmp_path):
     compiled = jtorch.compile(lambda x: x * random.random() + jtorch.from_numpy(np.random.rand(4)))
     states()

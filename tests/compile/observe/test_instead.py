@@ -131,6 +131,7 @@ def test_others_are_refused_or_eager_mode_s(f):
             assert jtorch.compile(f, fullgraph=False)(x) == expected
 
 
+@pytest.mark.slow
 def test_what_is_put_on_the_stack_is_counted():
     def calls(n):
         for _ in range(n):

@@ -127,6 +127,7 @@ def _norm():
     return layer, lambda: layer.normalized_shape.pop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [_conv, _pool, _pad, _norm])
 def test_lists_of_layers_that_change_in_place(make):
     layer, change = make()

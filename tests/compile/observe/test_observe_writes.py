@@ -386,6 +386,7 @@ def test_an_object_that_nobody_saw_being_made_is_no_result():
         f(t(1))
 
 
+@pytest.mark.slow
 def test_an_object_that_is_another_one_each_time_it_is_counted_on():
     """It is not recorded without end."""
     first = Box()

@@ -307,6 +307,7 @@ def _shown(function):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", LATER, ids=lambda f: f.__name__)
 def test_each_call_puts_out_what_eager_mode_does(function):
     expected = _shown(function)

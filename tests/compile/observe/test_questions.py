@@ -190,6 +190,7 @@ KEYED = {
 }
 
 
+@pytest.mark.slow
 def test_arguments_that_become_keys_or_members():
     for name, f in KEYED.items():
         for listed in (False, True):

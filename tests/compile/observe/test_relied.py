@@ -6,6 +6,8 @@ import gc
 import threading
 import weakref
 
+import pytest
+
 import jtorch
 from jtorch import nn
 from jtorch.compile.record import capture
@@ -34,6 +36,7 @@ STATE_CHANGES = {
 }
 
 
+@pytest.mark.slow
 def test_plain_dicts_in_the_state_of_an_optimizer():
     for replace in (_replaced_by_a_plain_dict, _replaced_whole, _without_its_buffer):
         for name, change in STATE_CHANGES.items():
@@ -129,6 +132,7 @@ def _adds(module, args, *out):
     return out[0] + 1 if out else (args[0] + 1,)
 
 
+@pytest.mark.slow
 def test_hooks_that_are_changed_in_the_dicts_of_a_module():
     for name in ("_forward_hooks", "_forward_pre_hooks"):
         for label, change in HOOK_CHANGES.items():
@@ -209,6 +213,7 @@ def _groups(model, optimizer):
     del optimizer.param_groups[0]["params"][1:]
 
 
+@pytest.mark.slow
 def test_a_change_that_is_told_after_the_recording(monkeypatch):
     for change in (_mode, _parameter, _no_bias, _buffer, _module, _constant, _hook, _state, _groups):
         with monkeypatch.context() as patches:

@@ -267,6 +267,7 @@ def test_registration_hooks_see_what_is_set():
         handle.remove()
 
 
+@pytest.mark.slow
 def test_questions_about_the_plan(tmp_path):
     module = Average()
     f = jtorch.compile(module)

@@ -116,6 +116,7 @@ def _outcome(function, *args):
         return type(error), str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made_of", "series"), [(of_an_argument, [(5.0, 2.0, -1.5)]), (of_a_counter, [(5, 2), (2.0, 5.5)])]
 )

@@ -211,6 +211,7 @@ def test_fuel_stops_fusion():
     assert counts == [4, 3, 2, 1, 1, 1]
 
 
+@pytest.mark.slow
 def test_time_grows_with_the_graph_and_not_with_its_square():
     """A recurrent network of 32 steps, and one of 128: about four times the equations."""
 

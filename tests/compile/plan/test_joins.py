@@ -131,6 +131,7 @@ def test_what_is_copied_is_what_it_was_before_it_is_overwritten():
         np.testing.assert_allclose(jtorch.compile(function)(a, y).numpy(), expected.numpy(), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [200, 400])
 def test_many_parts(n):
     def function(x):
@@ -140,6 +141,7 @@ def test_many_parts(n):
     np.testing.assert_allclose(jtorch.compile(function)(x).numpy(), function(x).numpy(), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", [nn.RNN, nn.LSTM, nn.GRU])
 def test_the_states_of_a_recurrence_are_not_copied(layer, monkeypatch):
     monkeypatch.setattr(rnn, "EqualSteps", lambda rows, steps: (rows,) * steps)  # no loop in the graph

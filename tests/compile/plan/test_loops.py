@@ -167,6 +167,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_nests(name):
     function, shape = CASES[name]

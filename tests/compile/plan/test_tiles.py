@@ -177,6 +177,7 @@ def exact(request, monkeypatch):
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("grad", [False, True])
 def test_a_recurrence_is_cut_into_tiles(name, grad, exact, monkeypatch):
@@ -224,6 +225,7 @@ def test_every_link_gives_the_same(name, batch):
         assert_link(f"eager -> {link}", *scaled)
 
 
+@pytest.mark.slow
 def test_text_is_the_same_for_all_sizes():
     """Tiles are a matter of sizes: kernels must not be."""
 
@@ -306,6 +308,7 @@ _SEEDS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", _SEEDS)
 def test_random_rows(seeds, monkeypatch):
     cut = 0
@@ -362,6 +365,7 @@ def _step_by_step(monkeypatch):
     monkeypatch.setattr(rnn, "EqualSteps", lambda rows, steps: (rows,) * steps)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_step_by_step")
 def test_layers_that_are_recurrent_have_runs():
     for layer in (nn.LSTM(16, 48), nn.GRU(16, 48), nn.RNN(16, 48, batch_first=True)):
@@ -391,6 +395,7 @@ def test_gradients_of_gates_go_by_tiles_too():
         np.testing.assert_allclose(grad.numpy(), p.grad.numpy(), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_text_of_a_plan_runs_without_tiles():
     with jtorch.no_grad():
         plan, made = plan_of(cells, leaves_of("states"))

@@ -99,6 +99,7 @@ def _training(clip, skip=False):
     return model, optimizer, step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("clip", "skip"), [(True, False), (False, True), (True, True)])
 def test_training_steps_equal_eager(clip, skip):
     rng = np.random.default_rng(0)
@@ -161,6 +162,7 @@ def test_gradients_flow_through_the_way_that_was_taken():
         np.testing.assert_allclose(w.grad.numpy(), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_random_draws_are_those_of_eager():
     def f(x):
         noise = jtorch.rand(3)
@@ -243,6 +245,7 @@ def test_gradients_that_are_accumulated_until_a_counter_says_so(make, every):
                 jtorch.testing.assert_close(mine, theirs)
 
 
+@pytest.mark.slow
 def test_machine_code_that_a_branch_needs_first_is_not_watched(tmp_path):
     """The first product of a process makes code with llvmlite, whose Python is nobody's program."""
     program = (
@@ -264,6 +267,7 @@ class Counted(jtorch.nn.Module):
         self.best, self.calls, self.log = 0.0, 0, []
 
 
+@pytest.mark.slow
 def test_where_rounding_decides_a_call_runs_in_eager_mode():
     """A divergence that is 0 but for its last bit: kernels may find it below 0 where NumPy does not."""
     F = jtorch.nn.functional

@@ -64,6 +64,7 @@ def _gradients(f):
     return found
 
 
+@pytest.mark.slow
 def test_backward_outside_runs_it_again():
     for name, program in PROGRAMS.items():
         for mode in (None, "interpret"):

@@ -291,6 +291,7 @@ def test_calls_that_are_verified(name):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_answers_about_such_a_plan():
     compiled = jtorch.compile(lambda x: x[x > 0].exp().sum())
     for _ in range(3):

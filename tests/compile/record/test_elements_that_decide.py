@@ -29,6 +29,7 @@ def assert_like_eager(f, calls, name=""):
         assert grad is None or jtorch.allclose(grad, expected_grad, equal_nan=True), name
 
 
+@pytest.mark.slow
 def test_whether_tensors_are_equal_is_a_branch():
     for name, f in {
         "equal": lambda x, y: x * 2 if jtorch.equal(x, y) else x * y,
@@ -69,6 +70,7 @@ def test_repeats_of_a_known_sum():
     assert_like_eager(lambda x, r: x.repeat_interleave(r, dim=0), [(x, r), (x, r.flip(0)), (x, r * 2)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_bags_that_begin_at_offsets(mode):
     ids = jtorch.tensor([1, 2, 4, 5, 4, 3, 2, 9])

@@ -32,6 +32,7 @@ POWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POWERS)
 def test_gradients_of_powers(name):
     def f(start, a):
@@ -72,6 +73,7 @@ def test_an_exponent_from_item():
         assert jtorch.allclose(compiled(jtorch.ones(3) * 2, t), f(jtorch.ones(3) * 2, t))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropout", [F.dropout, F.dropout1d, F.alpha_dropout])
 def test_probabilities_up_to_one(dropout):
     compiled = jtorch.compile(lambda x, p: dropout(x, p))

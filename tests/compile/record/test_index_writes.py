@@ -46,6 +46,7 @@ def _gradient(f, x, backward):
     return y.tolist(), x.grad.tolist()
 
 
+@pytest.mark.slow
 def test_constants_have_no_gradient():
     x = jtorch.arange(9.0).reshape(3, 3) / 4
     weight = jtorch.arange(9.0).reshape(3, 3)

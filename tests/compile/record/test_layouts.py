@@ -35,6 +35,7 @@ def _strides(tensor):
     return [s for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unjitted")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

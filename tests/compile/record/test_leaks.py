@@ -41,6 +41,7 @@ def nothing_kept():
     KEPT.clear()
 
 
+@pytest.mark.slow
 def test_a_global_list():
     KEPT.append(leaked(lambda x: x * 2))
     made = r"test_leaks\.py:\d+ in <lambda>\) is used after that\. "
@@ -50,6 +51,7 @@ def test_a_global_list():
         KEPT[0].sum().item()
 
 
+@pytest.mark.slow
 def test_a_list_of_an_enclosing_function_and_a_number():
     losses = [leaked(lambda x: x.sum().item())]
 
@@ -60,6 +62,7 @@ def test_a_list_of_an_enclosing_function_and_a_number():
         total()
 
 
+@pytest.mark.slow
 def test_an_attribute():
     class Box:
         held = None
@@ -86,6 +89,7 @@ def test_what_traced_differently_is_named():
     assert "mul(b, 3.0)" in told and "mul(b, 9.0)" in told
 
 
+@pytest.mark.slow
 def test_verification_says_that_the_recording_differs():
     def unseen(x):
         return x * float(id(object()) % 7919)

@@ -379,6 +379,7 @@ def _check(expected, got, what):
 SIZES = ((3, 2), (3, 2), (5, 2), (2, 2), (4, 3), (1, 2), (7, 3), (3, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("function", LOOPS, ids=lambda f: f.__name__)
 def test_loops_are_those_of_eager_mode(function, inside):
@@ -395,6 +396,7 @@ def test_loops_are_those_of_eager_mode(function, inside):
             assert "scan" in graph
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("function", NONE, ids=lambda f: f.__name__)
 @pytest.mark.filterwarnings("ignore")

@@ -219,6 +219,7 @@ def _check(found, expected):
         assert found == (pytest.approx(expected, rel=1e-5) if isinstance(expected, float) else expected)
 
 
+@pytest.mark.slow
 @each("name", RECORDED)
 def test_is_recorded(name):
     function = RECORDED[name]
@@ -354,6 +355,7 @@ def test_kept_outside():
         assert type(log[-1]) is np.float32 and log[-1] == pytest.approx((x.numpy() * 3).mean(), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_advantages_of_a_policy_gradient():
     """As they are written: backwards through the differences, by a Python loop over the array."""
     jtorch.manual_seed(0)

@@ -81,6 +81,7 @@ def test_one_that_is_computed_with_is_recorded_once(name):
         assert len(compiled.retraces) == 0, cls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ASKED)
 def test_one_of_which_more_is_asked_is_known(name):
     function, x = ASKED[name], jtorch.tensor([0.5, -1.25, 2.0])

@@ -30,6 +30,7 @@ def results_of(make, wrap):
     return [repr(plainly(value)) for value in make(wrap)]
 
 
+@pytest.mark.slow
 def test_compiled_equals_eager_call_by_call():
     for name, make in PROGRAMS.items():
         assert results_of(make, jtorch.compile) == results_of(make, lambda f: f), name

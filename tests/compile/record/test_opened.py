@@ -134,6 +134,7 @@ def _state(cls):
     return state
 
 
+@pytest.mark.slow
 @each("name", PROGRAMS)
 def test_what_changes_between_calls(name):
     change, program, recordings = PROGRAMS[name]

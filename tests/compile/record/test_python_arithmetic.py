@@ -60,6 +60,7 @@ def _outcome(function, value):
         return type(error), str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("made_of", "series"), [(of_an_argument, (FLOATS,)), (of_a_counter, COUNTED)])
 def test_numbers_are_those_of_python_to_the_bit(made_of, series):
     assert_as_eager(PROGRAMS, made_of, series, _outcome)

@@ -99,6 +99,7 @@ def _assert_equal(f, g, numbers, what):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6, err_msg=what)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_float_argument(way):
     for name, op in OPS.items():
@@ -156,6 +157,7 @@ POWERS = {
 TOLERANCES = {jtorch.float16: 2e-2, jtorch.float32: 2e-5, jtorch.float64: 1e-10}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 def test_the_gradient_of_a_number_to_the_power_of_a_tensor(dtype):
     torch = pytest.importorskip("torch")

@@ -57,6 +57,7 @@ def with_backward(f):
     return step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", [False, True], ids=["backward outside", "backward inside"])
 def test_a_selection_that_is_changed_and_written_back(inside):
     for line in LINES:
@@ -121,6 +122,7 @@ def check_poles(lines, dtype, twice=False):
     assert not wrong, "\n".join(map(str, wrong))
 
 
+@pytest.mark.slow
 def test_poles_where_the_mask_does_not_hold_reach_no_gradient():
     check_poles([(INTO[0].format(done), v) for done, v in POLES], jtorch.float32)
     for dtype in (jtorch.float64, None):
@@ -198,6 +200,7 @@ def test_a_buffer_and_an_argument():
         assert jtorch.equal(model.seen, eager.seen)
 
 
+@pytest.mark.slow
 def test_what_needs_the_number_of_elements_has_a_plan_for_each_number_here():
     """Where kernels are not compiled no size is a symbol: see test_counted_masks.py."""
     for line in (

@@ -1,5 +1,7 @@
 """Tensors that share memory, of which one is written: views taken inside, outside, and passed."""
 
+import pytest
+
 import jtorch
 from jtorch import nn
 
@@ -66,6 +68,7 @@ def assert_like_eager(make, name):
         assert runs[:3] == runs[3:], name
 
 
+@pytest.mark.slow
 def test_a_captured_tensor_and_a_captured_view_of_it():
     for part, take in PARTS.items():
         for write in WRITING:
@@ -78,6 +81,7 @@ def test_a_captured_tensor_and_a_captured_view_of_it():
             assert_like_eager(make, f"{part}, {write.__name__}")
 
 
+@pytest.mark.slow
 def test_views_that_are_taken_inside():
     for part, take in PARTS.items():
         for write in WRITING:

@@ -112,6 +112,7 @@ def test_where_nan_are_told_apart_their_order_is_that_of_the_elements():
             assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
+@pytest.mark.slow
 def test_an_error_that_holds_a_number_costs_no_look_at_all_objects():
     rows = [[k] for k in range(500_000)]
     state = types.SimpleNamespace(n=0, g=1)

@@ -57,6 +57,7 @@ def _told(f, make):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argument", ARGUMENTS)
 def test_a_view_is_differentiated_outside(argument):
     for name, f in VIEWS.items():
@@ -164,6 +165,7 @@ RETURNED = {
 }
 
 
+@pytest.mark.slow
 def test_views_that_are_changed_outside_have_the_gradients_of_eager_mode():
     def outcome(wrap, parts, write, k):
         w = jtorch.arange(6.0).reshape(2, 3).clone().requires_grad_()

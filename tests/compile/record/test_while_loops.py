@@ -289,6 +289,7 @@ def test_eager_mode_computes_what_a_python_loop_does(function):
             _check(expected, got, scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("function", LOOPS, ids=lambda f: f.__name__)
 def test_loops_are_those_of_eager_mode(function, inside):
@@ -307,6 +308,7 @@ def test_loops_are_those_of_eager_mode(function, inside):
             assert "while_loop" in compiled.graph(while_loop, *_arguments(1.0, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("function", NONE, ids=lambda f: f.__name__)
 @pytest.mark.filterwarnings("ignore")
@@ -334,6 +336,7 @@ def test_steps_that_are_not_taken_cost_nothing():
     assert f(jtorch.tensor(0.5))[0] == 10.5 and int(f(jtorch.tensor(-90))[1]) == 100
 
 
+@pytest.mark.slow
 def test_memory_of_other_calls_is_not_seen():
     """Places that no step has written hold what calls before have left there."""
     w = jtorch.tensor(0.5, requires_grad=True)
@@ -385,6 +388,7 @@ def test_an_error_of_a_step_comes_where_the_step_is_taken():
         assert found[0] == found[1], (first, second)
 
 
+@pytest.mark.slow
 def test_checkpoints_and_hooks():
     """A checkpoint runs it again as a Python loop, whose branches a later backward() could not take."""
     from jtorch.utils.checkpoint import checkpoint
@@ -416,6 +420,7 @@ def test_checkpoints_and_hooks():
         )
 
 
+@pytest.mark.slow
 def test_each_of_a_batch_takes_its_own_steps():
     def of_all(a, limit):
         c, _ = while_loop(lambda c: c[1] < limit, lambda c: (c[0] * 2, c[1] + 1), (a, limit * 0), max_steps=9)
@@ -437,6 +442,7 @@ def test_each_of_a_batch_takes_its_own_steps():
         assert mode(jtorch.vmap(slopes))(x).tolist() == [20.0, 8.0, 2.0]
 
 
+@pytest.mark.slow
 def test_a_profile_does_not_count_steps_that_nobody_takes():
     w = jtorch.eye(64) * 0.5
     f = jtorch.compile(lambda c: while_loop(lambda c: c.max() > 1, lambda c: c @ w, c, max_steps=10**6))

@@ -81,6 +81,7 @@ def _trained(make, data, optimizer):
     return [*losses, *(v.detach().numpy().copy() for v in model.state_dict().values())], step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "data", "optimizer"),
     [

@@ -91,6 +91,7 @@ def test_forward(name, k, dtype, asked):
     _assert_alike(name, expected, _outputs(name, sample))
 
 
+@pytest.mark.slow
 @each("dtype", DTYPES, parts=2)
 @each("name, k", _fusing(DIFFERENTIABLE))
 def test_backward(name, k, dtype, asked):
@@ -109,6 +110,7 @@ def test_backward(name, k, dtype, asked):
     assert_link(f"{name} by NumPy -> by kernels", [g._data for g in expected], [g._data for g in gradients()])
 
 
+@pytest.mark.slow
 def test_kernels_compute_what_is_declared_to_fuse(asked):
     """A formula for which no kernel is found would run on NumPy without a word."""
     for case in DIFFERENTIABLE:
@@ -321,6 +323,7 @@ def test_plans_for_any_sizes_have_the_bits_of_those_for_some(monkeypatch):
         np.testing.assert_array_equal(a, c)
 
 
+@pytest.mark.slow
 def test_sizes_that_keep_moving_use_no_more_memory():
     for n in range(2, 40):
         jtorch.softmax(_numbers(n, 8), 1)
@@ -333,6 +336,7 @@ def test_sizes_that_keep_moving_use_no_more_memory():
     assert grown < 4 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_child_of_a_fork_does_not_wait_for_a_thread_of_its_parent():
     stop = threading.Event()

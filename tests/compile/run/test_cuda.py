@@ -77,6 +77,7 @@ def assert_but_for_parameters(name: str, tolerance: float) -> None:
 # -- training steps ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each("name", ["toy", "rnn_cell", "mlp"])
 def test_a_training_step_is_that_of_the_cpu(name):
     _, found = workload(name, 2)
@@ -126,6 +127,7 @@ PROGRAMS = {
 EXACT = {"dropout", "random"} | MAPS.keys()
 
 
+@pytest.mark.slow
 @each("name", PROGRAMS)
 def test_kernels_give_what_those_of_the_cpu_give(name):
     """Maps, scatters and random draws to the bit."""
@@ -183,6 +185,7 @@ PRODUCTS = {
 }
 
 
+@pytest.mark.slow
 @each("name", PRODUCTS)
 @each("call", [cuda_products._CALL, 0], ids=["copies", "calls"])
 def test_products_are_in_the_order_of_the_rows(name, call):
@@ -194,6 +197,7 @@ def test_products_are_in_the_order_of_the_rows(name, call):
     assert_link("CPU -> CUDA", cpu.outputs, cuda.outputs)
 
 
+@pytest.mark.slow
 def test_any_order_of_a_graph_gives_the_same_bits():
     jtorch.manual_seed(0)
     program = ROWS["mlp"].torch_like(jtorch)
@@ -302,6 +306,7 @@ def training(steps: int):
     return losses, [p.detach().numpy() for p in model.parameters()], [g.numpy() for g in kept]
 
 
+@pytest.mark.slow
 def test_a_training_is_that_of_the_cpu(device):
     losses, parameters, kept = training(5)
     assert device.fake.calls.count("cuGraphLaunch") >= 4
@@ -376,6 +381,7 @@ USES = {
 }
 
 
+@pytest.mark.slow
 @each("use", USES.values(), ids=list(USES))
 def test_compiled_for_a_device_is_what_eager_mode_gives(use, device):
     found = [t.detach().numpy().copy() for t in use(jtorch.compile)]
@@ -439,6 +445,7 @@ def test_without_numba_cuda_a_sentence_says_what_to_install(monkeypatch):
 # -- texts on disk -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing(monkeypatch, tmp_path, caplog):
     """Nor one that lost what it knew, unless what is on the disk is damaged."""
     monkeypatch.setenv("JTORCH_CACHE", str(tmp_path / "kernels"))
@@ -499,6 +506,7 @@ CHANGED = {  # what is another one in the text of a kernel, and what is said
 }
 
 
+@pytest.mark.slow
 @each("what", CHANGED)
 def test_a_text_with_a_fault_is_named(what):
     pattern, instead, message = CHANGED[what]

@@ -81,6 +81,7 @@ def _with_half(x, s):
 FUNCTIONS = [_chain, _with_library_calls, _with_branches, _with_half]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_one_function_in_four_threads(function, mode):
     f = jtorch.compile(function, mode=mode)
@@ -195,6 +196,7 @@ def test_no_two_threads_draw_the_same_numbers(draw, mode):
     assert sorted(itertools.chain(*drawn)) == sorted(alone)
 
 
+@pytest.mark.slow
 def test_eager_draws_meanwhile_are_no_seeding_and_stay():
     """Another thread draws from the generator while a function is recorded."""
     stop, found = threading.Event(), []
@@ -244,6 +246,7 @@ def test_errors_in_threads_belong_to_their_calls():
     )
 
 
+@pytest.mark.slow
 def test_reset_while_another_thread_calls():
     f = jtorch.compile(lambda x, s: x * s + 1.0)
     x, done = jtorch.ones(3), threading.Event()
@@ -358,6 +361,7 @@ def test_a_forked_child_replays_records_and_trains():
     np.testing.assert_allclose(f(x, y).item(), expected(x, y).item(), rtol=1e-5)
 
 
+@pytest.mark.slow
 @forks
 def test_a_fork_while_other_threads_record_and_replay():
     """The child has none of those threads, whose locks would stay closed."""

@@ -78,6 +78,7 @@ def recordings(f):
     return [plan for plans in f.plans.values() for plan in plans]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_each_size_is_as_in_eager_mode_and_as_a_plan_of_its_own(name):
     program = PROGRAMS[name]
@@ -91,6 +92,7 @@ def test_each_size_is_as_in_eager_mode_and_as_a_plan_of_its_own(name):
             assert rounded(found) == rounded(expected), n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "most"),
     [
@@ -159,6 +161,7 @@ def test_layouts_and_flags_have_plans_of_their_own():
         assert w.grad.tolist() == [[2.0] * 3] * n
 
 
+@pytest.mark.slow
 def test_backward_outside_at_any_size():
     weight = jtorch.nn.Parameter(jtorch.ones(4, 3))
 
@@ -200,6 +203,7 @@ def test_what_pins_a_size_is_a_guard_with_its_line():
     assert guard.pins and guard.text == "S0 == 5" and guard.source.file == __file__
 
 
+@pytest.mark.slow
 def test_the_graph_is_told_with_symbols():
     f = jtorch.compile(lambda x: (x * 2).reshape(-1), dynamic=True)
     f(jtorch.ones(5, 7))

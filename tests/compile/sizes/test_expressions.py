@@ -141,6 +141,7 @@ BOUNDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOUNDS)
 def test_numbers_out_of_range_are_errors_as_in_eager_mode(name):
     program = BOUNDS[name]
@@ -178,6 +179,7 @@ ERRORS = {  # of some sizes alone
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors_at_some_sizes_are_those_of_eager_mode(name):
     program = ERRORS[name]

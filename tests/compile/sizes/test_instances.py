@@ -51,6 +51,7 @@ def only_plan(f):
     return plan
 
 
+@pytest.mark.slow
 def test_training_over_moving_batches_is_that_of_eager_mode():
     model, other, third = network(), network(), network()
     fast, exact = stepper(model, dynamic=True), stepper(third, dynamic=False)
@@ -91,6 +92,7 @@ def words(plan, sizes):
         yield kernel.source, numbers, []
 
 
+@pytest.mark.slow
 def test_the_words_are_those_of_a_plan_for_these_sizes_alone():
     fast = stepper(network(), dynamic=True)
     for n in (20, 7):
@@ -258,6 +260,7 @@ def tiles_of(runs):
     return [[(task.name, tuple(pieces)) for task, pieces in run.pieces.items()] for run in runs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_the_same_steps_go_by_tiles_as_in_a_plan_of_these_sizes(name, monkeypatch):
     monkeypatch.setattr(pieces, "LEAST_TOTAL", 0)

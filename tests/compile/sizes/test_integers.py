@@ -65,6 +65,7 @@ def same(a, b, exact):
     return a.numpy().tobytes() == b.numpy().tobytes() if exact else np.allclose(a, b, 1e-4, equal_nan=True)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_each_is_as_in_eager_mode_and_as_a_plan_of_its_own(name):
@@ -105,6 +106,7 @@ def test_a_bool_is_no_integer():
         assert f(x, k).tolist() == ([2.0, 2.0] if k is True else [float(k)] * 2)
 
 
+@pytest.mark.slow
 def test_a_training_step_that_is_told_its_number():
     def run(**options):
         jtorch.manual_seed(0)

@@ -58,6 +58,7 @@ def told(value):
     return type(value), repr(value)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::jtorch.errors.EagerWarning", "ignore::jtorch.errors.RetraceWarning")
 @pytest.mark.parametrize("keep", [in_a_dict, in_a_list, in_an_attribute], ids=lambda f: f.__name__)
 def test_what_is_kept_of_sizes_is_what_eager_mode_keeps(keep):

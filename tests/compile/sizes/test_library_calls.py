@@ -64,6 +64,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True], ids=["usual", "cut"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_each_size_is_as_in_eager_mode_and_as_a_plan_of_its_own(name, shared, monkeypatch):
@@ -83,6 +84,7 @@ def test_each_size_is_as_in_eager_mode_and_as_a_plan_of_its_own(name, shared, mo
 FOLLOWED = [name for name in PROGRAMS if name not in ("by threes", "branch", "branch on a shape of its own")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_one_plan_serves_them(name):
     f = jtorch.compile(PROGRAMS[name])

@@ -73,6 +73,7 @@ def test_few_recordings_for_all_sizes(name):
     assert 1 <= len(compiled.retraces) <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_any_size_has_the_bits_of_its_own_plan(name):
     f, make, _ = PROGRAMS[name]

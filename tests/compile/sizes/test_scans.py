@@ -67,6 +67,7 @@ def recorded_ops(compiled):
     return [eqn.op.name for eqn in compiled._newest().capture.graph.eqns]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "options"), CASES, ids=IDS)
 @pytest.mark.parametrize("given", [False, True], ids=["", "states"])
 def test_one_recording_for_all_lengths(kind, options, given):
@@ -82,6 +83,7 @@ def test_one_recording_for_all_lengths(kind, options, given):
             assert any("_scan" in name for name in recorded_ops(compiled))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_length_has_the_bits_of_its_own_plan(kind):
     jtorch.manual_seed(1)
@@ -94,6 +96,7 @@ def test_any_length_has_the_bits_of_its_own_plan(kind):
             np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dynamic", [False, None], ids=["exact", "any size"])
 @pytest.mark.usefixtures("number")
@@ -184,6 +187,7 @@ def test_states_go_from_call_to_call(kind):
     np.testing.assert_allclose(*found, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_kinds_of_numbers_without_kernels_are_unrolled():
     layer = nn.LSTM(5, 6).half()
     compiled = jtorch.compile(lambda x: layer(x)[0])
@@ -192,6 +196,7 @@ def test_kinds_of_numbers_without_kernels_are_unrolled():
     assert "lstm_scan" not in recorded_ops(compiled)
 
 
+@pytest.mark.slow
 def test_float64_is_a_loop_too():
     layer = nn.GRU(5, 6).double()
     compiled = jtorch.compile(step_of(layer))
@@ -217,6 +222,7 @@ def test_a_loop_is_its_steps(kind, monkeypatch):
     assert not any("_scan" in name for name in recorded_ops(unrolled))
 
 
+@pytest.mark.slow
 def test_second_derivatives_go_step_by_step():
     layer = nn.RNN(5, 6)
 
@@ -234,6 +240,7 @@ def test_second_derivatives_go_step_by_step():
         assert_alike([t.detach() for t in found], [t.detach() for t in expected])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit", ["0", "1"])
 def test_a_loop_is_profiled_and_shown(jit, monkeypatch):
     """Where its turn has a plan, that is shown, and its products are counted."""

@@ -66,6 +66,7 @@ def test_equals_pytorch(name):
     compare(call, jtorch, torch, [a.astype(np.float32) for a in arrays])
 
 
+@pytest.mark.slow
 def test_windows_are_drawn_and_recorded():
     pool = nn.FractionalMaxPool2d(2, output_size=(4, 5))
     x = jtorch.tensor(IMAGES)
@@ -77,6 +78,7 @@ def test_windows_are_drawn_and_recorded():
     np.testing.assert_array_equal(jtorch.compile(pool, fullgraph=True)(x).numpy(), first.numpy())
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_finite_differences():
     drawn = jtorch.tensor(DRAWN)
     x = jtorch.tensor(IMAGES, requires_grad=True)

@@ -340,6 +340,7 @@ def test_ctc_against_a_sum_over_all_alignments():
     assert loss.item() == pytest.approx(-math.log(total), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_ctc_errors():
     log_probs = jtorch.tensor(_log_probs(9, 3, 5))
     targets = jtorch.tensor(TARGETS)

@@ -116,6 +116,7 @@ MORE_ERRORS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_equals_pytorch(torch, name):
     call, shapes = CALLS[name]
@@ -164,6 +165,7 @@ def test_infinite_norms_of_windows_are_extremes(norm: float, expected: list) -> 
     assert F.lp_pool3d(x.reshape(1, 1, 8, 1, 1), norm, (2, 1, 1)).flatten().tolist() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
 def test_of_windows_of_minus_infinity_the_first_element_inside_counts(mode):
     """Small images are pooled by NumPy, large ones by a loop of their own."""

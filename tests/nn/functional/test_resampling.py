@@ -65,6 +65,7 @@ def test_antialiased_by_a_factor(mode):
     compare(smaller, jtorch, torch, [IMAGES], rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_finite_differences_and_compiled_equals_eager():
     def smaller(x):
         return F.interpolate(x, (3, 4), mode="bicubic", antialias=True)

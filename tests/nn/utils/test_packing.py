@@ -105,6 +105,7 @@ def stepped(function, layer):
 FORMS = [("list", True, False), ("tensor", False, True)]
 
 
+@pytest.mark.slow
 @each("kind, options", CASES, ids=IDS)
 @each("form, enforce_sorted, given", FORMS, ids=["list", "tensor-mixed-states"])
 def test_values_and_gradients_are_those_of_eager_mode(kind, options, given, form, enforce_sorted):
@@ -120,6 +121,7 @@ def test_values_and_gradients_are_those_of_eager_mode(kind, options, given, form
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", [{}, {"dynamic": True}, {"mode": "interpret"}], ids=str)
 def test_gradients_inside(kind, options):
@@ -134,6 +136,7 @@ def test_gradients_inside(kind, options):
         assert_alike(*found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_recording_for_all_lengths(kind):
     """Of one padded size; and of batches that are padded to their longest sequence."""
@@ -162,6 +165,7 @@ def test_a_list_that_moves_is_read_at_each_call():
     assert len(compiled.retraces) <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_lengths_have_the_bits_of_their_own_plan(kind):
     layer = layer_of(kind, {"bidirectional": True})
@@ -175,6 +179,7 @@ def test_any_lengths_have_the_bits_of_their_own_plan(kind):
         assert_same_bits(*found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("number")
 def test_threads_have_the_bits_that_one_has(kind):
@@ -231,6 +236,7 @@ def test_a_sequence_that_overflows_spoils_no_other_one():
     assert all(t.isfinite().all() for t in found[0])
 
 
+@pytest.mark.slow
 def test_padding_as_asked_for():
     layer = layer_of(nn.LSTM, {"batch_first": True})
     for padding in ({"padding_value": -2.0}, {"total_length": 8}, {"total_length": 6, "padding_value": 1.0}):
@@ -246,6 +252,7 @@ def test_padding_as_asked_for():
         short(input_of(layer, 6, 3), jtorch.tensor([5, 2, 3]))
 
 
+@pytest.mark.slow
 def test_sequences_that_were_packed_outside():
     layer = layer_of(nn.GRU, {"bidirectional": True})
 
@@ -268,6 +275,7 @@ def test_sequences_that_were_packed_outside():
         compiled.reset()
 
 
+@pytest.mark.slow
 def test_rows_that_are_computed_with_stay_packed():
     """An embedding of packed numbers, dropout between layers, the loss over packed rows: a tagger."""
     jtorch.manual_seed(2)
@@ -300,6 +308,7 @@ def test_rows_that_are_computed_with_stay_packed():
     assert_alike(*found)
 
 
+@pytest.mark.slow
 def test_a_mask_over_padded_outputs_is_of_their_sizes():
     layer = layer_of(nn.GRU, {"batch_first": True})
 
@@ -374,6 +383,7 @@ def test_what_is_no_loop_runs_eagerly(what):
             assert_same_bits([compiled(x, lengths)], [penalty(x, lengths)])
 
 
+@pytest.mark.slow
 def test_lists_of_sequences():
     layer = layer_of(nn.GRU, {})
 

@@ -81,6 +81,7 @@ def _outcome(function, *arrays):
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 def test_sizes_that_do_not_match_are_refused_as_by_numpy(way, dtype):
     """All pairs of shapes: each of them fits few others."""

@@ -102,6 +102,7 @@ def resumed(loader, make):
     return [int(batch) for batch in again]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("error", [KeyError("one"), StopIteration()], ids=["KeyError", "StopIteration"])
 def test_a_batch_that_raised_is_not_gone_on_from_twice(workers, error):
@@ -116,6 +117,7 @@ def test_a_batch_that_raised_is_not_gone_on_from_twice(workers, error):
     assert loader.state_dict()["given"] == 3 and resumed(loader, make) == [3, 4, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_nor_is_one_of_a_stream(workers):
     def make():
@@ -172,6 +174,7 @@ class FailingSampler(Sampler):
         yield 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [KeyError("four"), KeyboardInterrupt()], ids=["KeyError", "Ctrl-C"])
 @pytest.mark.parametrize(("workers", "at"), [(0, 4), (1, 2)])  # workers are asked for two batches ahead
 def test_a_sampler_that_fails_costs_no_batch(workers, at, error):
@@ -216,6 +219,7 @@ def test_the_death_of_all_is_not_the_end_of_the_pass():
     assert resumed(loader, lambda: DataLoader(MortalItems(), None)) == [3, 4, 5, 6, 7]
 
 
+@pytest.mark.slow
 def test_after_a_death_the_state_of_a_stream_stays_there():
     """What the dead worker would have read is missing from what follows: counts don't tell its place."""
 
@@ -256,6 +260,7 @@ def test_persistent_workers_change_no_order(own):
     assert orders(shuffled(own, num_workers=1, persistent_workers=True), 3) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("passes", [0, 1, 2])
 @pytest.mark.parametrize("persistent", [False, True])
@@ -292,6 +297,7 @@ def seed_with_seven(worker):
     random.seed(7)
 
 
+@pytest.mark.slow
 def test_what_an_init_function_has_seeded_stays_so():
     def draws():
         loader = DataLoader(
@@ -302,6 +308,7 @@ def test_what_an_init_function_has_seeded_stays_so():
     assert draws() == draws()
 
 
+@pytest.mark.slow
 def test_ctrl_c_between_two_passes_of_persistent_workers(monkeypatch):
     loader = shuffled(True, num_workers=2, persistent_workers=True)
     reference = shuffled(True)

@@ -58,6 +58,7 @@ def interrupted(make, k):
     return whole, first + rest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("data", [Numbers(20), Stream()], ids=["items", "stream"])
@@ -304,6 +305,7 @@ def test_an_interrupted_resumption_can_be_tried_again(own):
     assert [b.tolist() for b in again] == [b.tolist() for b in batches]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_order", [True, False])
 def test_many_batches_ahead_do_not_lock(in_order):
     data = TensorDataset(jtorch.arange(1500))
@@ -348,6 +350,7 @@ class Augmented(Dataset):
         return k, random.random(), float(np.random.rand()), jtorch.rand(1).item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("persistent", [False, True])
 def test_random_items_of_workers_come_again_whatever_their_number(persistent):
     def make(workers):

@@ -127,6 +127,7 @@ def through(iterator):
             values.append(batch.tolist() if isinstance(batch, jtorch.Tensor) else batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_all_start_methods_give_the_same(method):
     loader = DataLoader(DATA, 3, num_workers=2, multiprocessing_context=method)
@@ -142,6 +143,7 @@ def test_order(workers, batch_size):
     assert through(iter(loader)) == through(iter(DataLoader(Items(8), batch_size)))
 
 
+@pytest.mark.slow
 def test_shuffle_does_not_depend_on_workers():
     def order(workers):
         generator = jtorch.Generator().manual_seed(5)
@@ -157,6 +159,7 @@ def test_without_order_all_come():
     assert sorted(found) == list(range(12)) and found[0] != 0
 
 
+@pytest.mark.slow
 def test_streams():
     assert through(iter(DataLoader(Stream(), 2, num_workers=2)))[0] == [[0, 2], [1, 3], [4, 6], [5, 7], [8]]
     assert through(iter(DataLoader(Stream(3), None, num_workers=2)))[0] == [0, 1, 2]
@@ -175,6 +178,7 @@ class Seeds(Dataset):
         return info.id, info.seed, info.num_workers, type(info.dataset).__name__, draws
 
 
+@pytest.mark.slow
 def test_workers_are_seeded():
     def rows(seed):
         generator = jtorch.Generator().manual_seed(seed)
@@ -280,6 +284,7 @@ class Pid(Dataset):
         return os.getpid()
 
 
+@pytest.mark.slow
 def test_persistent_workers():
     loader = DataLoader(Pid(), None, num_workers=2, persistent_workers=True)
     assert set(loader) == set(loader) and len(set(loader)) == 2
@@ -411,6 +416,7 @@ def two_threads(worker):
     jtorch.set_num_threads(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_have_one_thread_each(method):
     before = jtorch.get_num_threads()
@@ -455,6 +461,7 @@ def alive(pid):
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rest", "stop"),
     [

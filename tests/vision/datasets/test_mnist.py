@@ -38,6 +38,7 @@ def tiny(tmp_path, monkeypatch):
     return tmp_path, images, labels
 
 
+@pytest.mark.slow
 @needs_mnist
 def test_the_real_files():
     train, test = datasets.MNIST(REAL), datasets.MNIST(REAL, train=False)

@@ -31,6 +31,7 @@ def test_names_in_the_state_dict():
     assert names[-2:] == ["fc.weight", "fc.bias"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [BasicBlock, Bottleneck])
 def test_shapes_and_a_gradient_for_every_parameter(block):
     model = small(block)
