@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import pytest
+
 PIECES = (2, 3)  # of the two rounds; the kernel of a round is its number
 CLOSED = 99
 
