@@ -48,24 +48,33 @@ class Told(NamedTuple):
 
 def told(shape: ProductShape, moving: Sequence[int]) -> Told:
     """What is told for the pieces in which a product is best computed."""
-    return _told(_ways(shape, "", 0), moving)
+    return _told(shape, "", 0, tuple(moving))
 
 
 def told_for(shape: ProductShape, moving: Sequence[int], axis: str, edges: Sequence[int]) -> Told:
     """The same for pieces along an axis, between these ``edges``."""
-    return _told(_ways(shape, axis, len(edges)), [*moving, *edges])
+    return _told(shape, axis, len(edges), (*moving, *edges))
 
 
-def _told(ways: Ways, numbers: Sequence[int]) -> Told:
-    (kernel, n_words, pieces, n_shared, goes_by_tiles), found = ways(numbers)
-    words = np.array(found, np.int64)
+def _told(shape: ProductShape, axis: str, n_edges: int, numbers: tuple[int, ...]) -> Told:
+    (kernel, n_words, pieces, n_shared, goes_by_tiles), found = _worked_out(shape, axis, n_edges, numbers)
+    words = found.copy()
     end = n_words * pieces
     shared = words[end : end + n_shared] if n_shared else None
     begins = words[end + n_shared :].reshape(-1, 3)
     return Told(kernel, words[:end].reshape(pieces, n_words), shared, begins, goes_by_tiles)
 
 
-def time_and_rows(shape: ProductShape, moving: Sequence[int]) -> tuple[float, int]:
+@functools.lru_cache(256)  # layers of a network are alike
+def _worked_out(
+    shape: ProductShape, axis: str, n_edges: int, numbers: tuple[int, ...]
+) -> tuple[Any, np.ndarray]:
+    beside, found = _ways(shape, axis, n_edges)(numbers)
+    return beside, np.array(found, np.int64)
+
+
+@functools.lru_cache(256)
+def time_and_rows(shape: ProductShape, moving: tuple[int, ...]) -> tuple[float, int]:
     """Microseconds that a product takes on one thread, about, and the rows of all its matrices, 0 where it is
     not cut along them."""
     _, (flops, rows) = _extents(shape)(moving)
