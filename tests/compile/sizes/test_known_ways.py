@@ -89,7 +89,7 @@ def test_products_are_told_what_they_are_told_without_a_known_way(name):
         moving = numbers_of(draw)
         same(products.told(shape, moving), products._ways(shape, "", 0), moving)
         _, numbers = products._extents(shape).f(moving)
-        assert products.time_and_rows(shape, moving) == (products.product_time(numbers[0]), numbers[1])
+        assert products.time_and_rows(shape, tuple(moving)) == (products.product_time(numbers[0]), numbers[1])
         if name in ("layer", "gradient", "few rows"):
             for tiles in (2, 4):
                 rows = moving[0] if name != "gradient" else 64
