@@ -353,8 +353,12 @@ _DIVIDING = ("div", "floor_divide", "remainder")
 
 
 def computed(op: Op, values: tuple) -> Any:
-    """What Python computes of the numbers of this run."""
-    return _PYTHONS.get(op.name, partial(op.body, xp))(*map(_value, values))
+    """What Python computes of the numbers of this run, or raises."""
+    try:
+        return _PYTHONS.get(op.name, partial(op.body, xp))(*map(_value, values))
+    except (ArithmeticError, ValueError):
+        _hold(values)
+        raise
 
 
 def with_pythons_sign(tracer: Any, rest: Any, divisor: Any) -> Any:
@@ -375,13 +379,23 @@ def check_arithmetic(name: str, left: Any, right: Any) -> complex | None:
     operands = left, right
     left, right = map(_comparable, operands)
     if name in _DIVIDING and right == 0:
+        _hold(operands)
         _PYTHONS[name](1.0, 0.0)  # raises, in the words of this Python
     if name == "pow" and not (isinstance(right, int) and right >= 0):
         if left == 0.0 and -math.inf < right < 0.0:
+            _hold(operands)
             operator.pow(0.0, -1.0)
         if -math.inf < left < 0.0 and math.isfinite(_value(right)) and _value(right) % 1.0 != 0.0:
             return operator.pow(*map(float, operands))
     return None
+
+
+def _hold(operands: tuple) -> None:
+    """Guard the numbers that these were made of: an error is about to come of them, which the function may
+    catch."""
+    for operand in operands:
+        if isinstance(operand, Scalar):
+            float(operand)
 
 
 def expect_real(tracer: Any, name: str, operands: tuple, result: Scalar) -> None:

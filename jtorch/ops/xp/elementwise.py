@@ -98,7 +98,7 @@ def pow(x: Any, y: Any) -> Array:
         if y in (3.0, -2.0):  # products then, in PyTorch: each is rounded
             return x * x * x if y > 0 else reciprocal(x * x)
         y = dt.BFLOAT16.type(y)  # beside which a Python number is not weak
-    if y.__class__ is float and y == -0.5:
+    if y.__class__ is float and y == -0.5 and hasattr(x, "dtype"):
         return rsqrt(x)
     if y.__class__ in _FLOATS and y == 3.0 and x.__class__ is np.ndarray and x.dtype.char in "fd":
         return x * x * x  # as PyTorch does: NumPy calls pow for each element, which takes 200 times as long
