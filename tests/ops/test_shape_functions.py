@@ -300,3 +300,18 @@ def test_a_range_too_long_for_any_memory(compiled):
 
     with pytest.raises(RuntimeError, match="invalid size, possible overflow"):
         (jtorch.compile(function) if compiled else function)(jtorch.ones(1), 1e30)
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+@pytest.mark.parametrize("shape", [(-2, 3), (2, -2), (-6,), (-3, -1), (-1, -1), (-1, 4)])
+def test_sizes_that_no_reshape_has_are_refused(mode, shape):
+    """NumPy takes any negative size for the one that it is to find."""
+    x = jtorch.arange(6.0)
+    for function in (
+        lambda x: x.reshape(*shape),
+        lambda x: jtorch.reshape(x, shape),
+        lambda x: x.view(shape),
+    ):
+        f = jtorch.compile(function) if mode == "compiled" else function
+        with pytest.raises(RuntimeError, match=r"invalid (shape|for input)|only one dimension"):
+            f(x)

@@ -19,9 +19,12 @@ _slice = builtins.slice  # this module's ``slice`` is the op
 
 def reshape(x: Array, *, shape: Shape) -> Array:
     try:
-        return x.reshape(shape)
+        made = x.reshape(shape)
     except ValueError:
         raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {x.size}") from None
+    if made.shape != shape and min(shape, default=0) < -1:  # NumPy takes any for the one that it is to find
+        raise RuntimeError(f"invalid shape dimension {min(shape)}")
+    return made
 
 
 def unsqueeze(x: Array, *, axes: Shape) -> Array:
