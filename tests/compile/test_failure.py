@@ -1022,3 +1022,20 @@ def test_refusals_that_come_when_the_function_has_ended_name_a_line():
         with pytest.raises(CompileError) as refused, jtorch.enable_grad():
             jtorch.compile(function)(x)
         assert str(refused.value).startswith(where), (where, str(refused.value))
+
+
+def test_integers_of_the_program_by_zero():
+    def of_constants(x):
+        return x + jtorch.full((2,), 2) // 0
+
+    def caught(x):
+        try:
+            return jtorch.ones_like(x) % 0
+        except RuntimeError:
+            return -x
+
+    x = jtorch.tensor([1, 2])
+    for f in (of_constants, jtorch.compile(of_constants)):
+        with pytest.raises(RuntimeError, match="integer division by zero"):
+            f(x)
+    assert jtorch.compile(caught)(x).tolist() == caught(x).tolist() == [-1, -2]

@@ -78,7 +78,10 @@ def _folded(eqn: Eqn, literals: list[Literal]) -> Atom | Eqn | None:
         return op.body(xp, *(d.type(v) for d, v in zip(dtypes, values, strict=True)), **statics)
 
     static = all(a.static for a in literals)
-    literal = Literal(computed(out.dtype, body, [a.value for a in literals]), out.dtype, static)
+    try:
+        literal = Literal(computed(out.dtype, body, [a.value for a in literals]), out.dtype, static)
+    except RuntimeError:  # an integer by zero: each call has the error, with its line
+        return None
     if not out.shape:
         return literal
     return repeated(literal, out, eqn.source)
