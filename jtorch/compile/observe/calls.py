@@ -100,7 +100,9 @@ _OF_ALL_MEMBERS = frozenset({"getmembers", "getmembers_static", "classify_class_
 _OF_THE_ENVIRONMENT = frozenset({
     ("os", "getenv"), ("os", "getenvb"), ("posixpath", "expandvars"), ("ntpath", "expandvars"),
 })  # fmt: skip
-_OF_DECIMALS = frozenset({("decimal", "getcontext"), ("decimal", "localcontext")})
+_OF_DECIMALS = frozenset({  # of Python 3.13 with an underscore
+    (module, name) for module in ("decimal", "_decimal") for name in ("getcontext", "localcontext")
+})  # fmt: skip
 _ANSWERS = frozenset({  # settings of the interpreter
     ("sys", "getrecursionlimit"), ("sys", "getswitchinterval"), ("sys", "get_int_max_str_digits"),
     ("gc", "isenabled"), ("gc", "get_threshold"), ("gc", "get_debug"),

@@ -107,7 +107,7 @@ def check_volatile(observer: Observer, frame: types.FrameType, callee: Any, args
             "recording would do it once",
             "Do that outside, and pass in what you asked for.",
         )
-    if module == "decimal" and name == "setcontext":
+    if module in ("decimal", "_decimal") and name == "setcontext":
         raise observer.error(
             frame,
             "calls decimal.setcontext(), which a recording would do once",
