@@ -100,11 +100,12 @@ def _(xp, g, x, y, needs):
     elif needs[0] and isinstance(y, (int, float)):
         gx = xp.mul(g, _times(xp, y, x if y == 2 else xp.pow(x, y - 1))) if y else g * 0.0
     elif needs[0]:
-        gx = g * xp.where(xp.eq(y, 0.0), 0.0, y * xp.pow(x, y - 1.0))
+        slope = y * xp.pow(x, in_dtype_of(xp, y - 1.0, y))
+        gx = g * in_dtype_of(xp, xp.where(xp.eq(y, 0.0), 0.0, slope), x)
     if needs[1]:
         base, log = _base_and_log(xp, x, y)
         zero = xp.logical_and(xp.eq(base, 0.0), xp.ge(y, 0.0))
-        gy = g * xp.where(zero, 0.0, xp.pow(x, y) * log)
+        gy = g * in_dtype_of(xp, xp.where(zero, 0.0, xp.pow(x, y) * log), y)
     return gx, gy
 
 
@@ -114,6 +115,11 @@ def _base_and_log(xp, x, y):
         return x, xp.log(x)
     base = xp.full(x, shape=(), dtype=np.dtype(np.float64))
     return base, xp.cast(xp.log(base), dtype=getattr(y.dtype, "numpy", y.dtype))
+
+
+def in_dtype_of(xp, value, x):
+    """``value``, computed beside a number, which NumPy makes wider floats of where ``x`` is bfloat16."""
+    return xp.cast(value, dtype=x.dtype) if getattr(x, "dtype", None) in HALVES else value
 
 
 def _times(xp, number, x):

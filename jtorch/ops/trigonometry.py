@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from jtorch.core.op import composite, elementwise
+from jtorch.ops.elementwise import in_dtype_of
 
 
 @elementwise(text="sin_{t}({x})", costly=True, dtype="float", in_place=True)
@@ -81,7 +82,8 @@ def atan2(xp, x, y):
 def _(xp, g, x, y, needs):
     square = x * x + y * y
     origin = xp.eq(square, 0.0)
-    over = xp.where(origin, 0.0, g / xp.where(origin, 1.0, square))  # no slope at the origin, as in PyTorch
+    over = g / in_dtype_of(xp, xp.where(origin, 1.0, square), x)
+    over = in_dtype_of(xp, xp.where(origin, 0.0, over), x)  # no slope at the origin, as in PyTorch
     return over * y if needs[0] else None, -over * x if needs[1] else None
 
 

@@ -3,6 +3,8 @@ bit."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -200,6 +202,11 @@ def test_powers_and_their_gradients_are_pytorchs_in_both_modes(n, dtype):
         .to(getattr(torch, str(dtype).removeprefix("jtorch.")))
         .requires_grad_()
     )
+    if abs(n) == 0.5:
+        edges = jtorch.tensor([-0.0, -math.inf, math.inf, math.nan], dtype=dtype)
+        ours = [f(edges).float().numpy() for f in (lambda x: x**n, jtorch.compile(lambda x: x**n))]
+        np.testing.assert_array_equal(*ours)
+        np.testing.assert_array_equal(np.signbit(ours[0][:2]), np.signbit(ours[1][:2]))
     # PyTorch's own root of bfloat16 depends on where in memory an element lies
     tolerance = jtorch.finfo(dtype).eps if dtype is jtorch.bfloat16 and abs(n) == 0.5 else 0.0
     ours = [f(x.clone().requires_grad_()) for f in (step, jtorch.compile(step))]
@@ -207,3 +214,17 @@ def test_powers_and_their_gradients_are_pytorchs_in_both_modes(n, dtype):
         np.testing.assert_array_equal(_bits(eager), _bits(compiled))
         found, wanted = (t.detach().float().numpy() for t in (eager, wanted))
         np.testing.assert_allclose(found, wanted, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("name", ["pow", "atan2"])
+def test_gradients_of_functions_of_two_tensors_are_rounded_alike(name, dtype):
+    def step(x, y):
+        getattr(x, name)(y).float().sum().backward()
+        return x.grad, y.grad
+
+    jtorch.manual_seed(0)
+    x, y = (jtorch.rand(200) * 2 + 0.1).to(dtype), (jtorch.randn(200) * 2).to(dtype)
+    ours = [f(x.clone().requires_grad_(), y.clone().requires_grad_()) for f in (step, jtorch.compile(step))]
+    for eager, compiled in zip(*ours, strict=True):
+        np.testing.assert_array_equal(_bits(eager), _bits(compiled))

@@ -97,6 +97,8 @@ def pow(x: Any, y: Any) -> Array:
     if y.__class__ is float and getattr(x, "dtype", None) is dt.BFLOAT16:
         if y in (3.0, -2.0):  # products then, in PyTorch: each is rounded
             return x * x * x if y > 0 else reciprocal(x * x)
+        if y in (0.5, -0.5):  # roots
+            return np.sqrt(x) if y > 0 else rsqrt(x.astype(np.float32)).astype(x.dtype)
         y = dt.BFLOAT16.type(y)  # beside which a Python number is not weak
     if y.__class__ is float and y == -0.5 and hasattr(x, "dtype"):
         return rsqrt(x)
