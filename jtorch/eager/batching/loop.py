@@ -45,7 +45,7 @@ def gradients_looped(batching: Any, node: Any, g: Any) -> tuple:
     for k in range(max(batching.axis.size, 1)):
         picked = [of_example(part, k) for part in g] if isinstance(g, list) else of_example(g, k)
         found.append(below.backward(node, batching.xp_below, picked))
-    made = []
+    made: list[Any] = []
     for parts in zip(*found, strict=True):
         if parts[0] is None:
             made.append(None)
