@@ -115,6 +115,7 @@ def _tensor_at(
     cls: type[Tensor], memory: SharedMap, offset: int, dtype: np.dtype, shape: tuple[int, ...],
     strides: tuple[int, ...], requires_grad: bool, persistent: bool | None,
 ) -> Tensor:  # fmt: skip
+    sent_as_memory(cls)  # who gets one may send it on
     tensor: Any = object.__new__(cls)
     known = np.dtype(dtype.type)  # an unpickled dtype is another object than NumPy's own
     tensor.hold(np.ndarray(shape, known, memory, offset, strides), requires_grad)  # type: ignore[call-overload]
