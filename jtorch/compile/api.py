@@ -20,6 +20,7 @@ from jtorch.compile.asking import Asks, BoundFunction
 from jtorch.compile.decorator import P, R
 from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.inspect.fitting import LastCall, failing_guard
+from jtorch.compile.inspect.ledger import Ledger
 from jtorch.compile.inspect.naming import named_by
 from jtorch.compile.inspect.verify import Verifier
 from jtorch.compile.observe.attributes import CALLABLES
@@ -107,7 +108,6 @@ class CompiledFunction(Asks, Generic[P, R]):
         self.plans: dict[Any, list[CompiledPlan]] = {}
         self.timings = Timings()
         self._recorder = Recorder(self)
-        self.retraces = self._recorder.ledger
         self.last_call: LastCall | None = None  # the latest call that took the long way
         self.uncounted = 0  # replays that were measurements
         self._dropped_calls = 0  # of plans that are no more
@@ -122,7 +122,7 @@ class CompiledFunction(Asks, Generic[P, R]):
 
     def share(self, known: CompiledFunction, code: types.CodeType) -> None:
         """Have the recordings of ``known``, as long as the function has this ``code``."""
-        self.shared_code, self.plans, self.retraces = code, known.plans, known.retraces
+        self.shared_code, self.plans = code, known.plans
         self._recorder.share(known._recorder)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -361,6 +361,11 @@ class CompiledFunction(Asks, Generic[P, R]):
                 self.plans.pop(structure, None)
 
     # -- looking inside --------------------------------------------------------------------------------------
+
+    @_Shadowed
+    def retraces(self) -> Ledger:
+        """Why it was recorded again."""
+        return self._recorder.ledger
 
     @_Shadowed
     def calls(self) -> int:

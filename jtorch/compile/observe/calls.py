@@ -100,9 +100,7 @@ _OF_ALL_MEMBERS = frozenset({"getmembers", "getmembers_static", "classify_class_
 _OF_THE_ENVIRONMENT = frozenset({
     ("os", "getenv"), ("os", "getenvb"), ("posixpath", "expandvars"), ("ntpath", "expandvars"),
 })  # fmt: skip
-_OF_DECIMALS = frozenset({  # of Python 3.13 with an underscore
-    (module, name) for module in ("decimal", "_decimal") for name in ("getcontext", "localcontext")
-})  # fmt: skip
+_OF_DECIMALS = frozenset({("decimal", "getcontext"), ("decimal", "localcontext")})
 _ANSWERS = frozenset({  # settings of the interpreter
     ("sys", "getrecursionlimit"), ("sys", "getswitchinterval"), ("sys", "get_int_max_str_digits"),
     ("gc", "isenabled"), ("gc", "get_threshold"), ("gc", "get_debug"),
@@ -315,7 +313,7 @@ def _see_library(stop: Stop, callee: Any, args: list[Any]) -> None:
     if (module, callee.__name__) in _OF_THE_ENVIRONMENT:
         observer.meet(os.environ)
         args = [*args, os.environ]
-    if (module, callee.__name__) in _OF_DECIMALS:
+    if (module.removeprefix("_"), callee.__name__) in _OF_DECIMALS:
         observer.decimal_context(stop.frame)
         stop.pending = lambda found: observer.meet(found) if found is observer.decimals else None
     if (module, callee.__name__) in _ABOUT_THE_THREAD:

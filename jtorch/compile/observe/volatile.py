@@ -67,7 +67,7 @@ _OF_PYTHON = frozenset({
     "settrace", "setprofile", "setrecursionlimit", "setswitchinterval", "set_int_max_str_digits", "exit",
     "settrace_all_threads", "setprofile_all_threads",
 })  # fmt: skip
-_OF_THE_PROCESS = frozenset({"signal", "_signal", "locale", "_locale"})
+_OF_THE_PROCESS = frozenset({"signal", "locale"})  # as the modules are called that users import
 _OF_NO_PROCESS = frozenset({"strsignal", "valid_signals", "normalize"})
 
 
@@ -100,14 +100,15 @@ def check_volatile(observer: Observer, frame: types.FrameType, callee: Any, args
         raise observer.error(
             frame, f"calls {module}.{name}(), which a recording would do once", "Do that outside."
         )
-    if module in _OF_THE_PROCESS and name not in _OF_NO_PROCESS and not isinstance(callee, type):
+    public = module.removeprefix("_")
+    if public in _OF_THE_PROCESS and name not in _OF_NO_PROCESS and not isinstance(callee, type):
         raise observer.error(
             frame,
-            f"calls {module.removeprefix('_')}.{name}(), which asks or changes what the whole process has: a "
+            f"calls {public}.{name}(), which asks or changes what the whole process has: a "
             "recording would do it once",
             "Do that outside, and pass in what you asked for.",
         )
-    if module in ("decimal", "_decimal") and name == "setcontext":
+    if public == "decimal" and name == "setcontext":
         raise observer.error(
             frame,
             "calls decimal.setcontext(), which a recording would do once",
