@@ -73,13 +73,23 @@ def _(xp, g, x, y, needs):
     return g, -g * xp.trunc(x / y) if needs[1] else None
 
 
-@composite(public=None, grad_name="DivBackward1", unrounded=("y",))
+@composite(
+    public=None,
+    grad_name="DivBackward1",
+    unrounded=("y",),
+    refuses_bools="\"div_floor_cpu\" not implemented for 'Bool'",
+)
 def divide_and_floor(xp, x, y):
     """``floor_divide`` with a gradient, which is zero."""
     return xp.floor_divide(x, y)
 
 
-@composite(public=None, grad_name="DivBackward1", unrounded=("y",))
+@composite(
+    public=None,
+    grad_name="DivBackward1",
+    unrounded=("y",),
+    refuses_bools="\"div_trunc_cpu\" not implemented for 'Bool'",
+)
 def divide_and_trunc(xp, x, y):
     """x / y cut towards zero, as C divides integers."""
     if x.dtype.kind == "f":

@@ -17,6 +17,8 @@ CASES = {
     "mask - mask": lambda T, b, u: b - b,
     "bytes - mask": lambda T, b, u: u - b,
     "floats - mask": lambda T, b, u: T.ones(3) - b,
+    "quotient cut to an integer": lambda T, b, u: T.div(b, True, rounding_mode="trunc"),
+    "quotient rounded down": lambda T, b, u: T.div(b, b, rounding_mode="floor"),
     "any": lambda T, b, u: u.any(),
     "all of a dim": lambda T, b, u: T.all(u, dim=0, keepdim=True),
     "any of bools": lambda T, b, u: b.any(0),
@@ -54,7 +56,7 @@ def test_the_answer_is_that_of_pytorch(name):
     assert told(CASES[name], jtorch) == told(CASES[name], torch)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if "added" in name])
+@pytest.mark.parametrize("name", [name for name in CASES if "added" in name or "quotient" in name])
 def test_the_answer_of_compiled_code(name):
     want = told(CASES[name], jtorch)
     got = told(lambda T, b, u: jtorch.compile(lambda b, u: CASES[name](T, b, u))(b, u), jtorch)

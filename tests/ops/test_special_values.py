@@ -154,7 +154,7 @@ EXTREMES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("name", EXTREMES)
 def test_zeros_of_both_signs_in_extremes(name, dtype):
     """The same zero in both modes, of any number of elements: -0.0 is the smaller one."""
@@ -164,6 +164,23 @@ def test_zeros_of_both_signs_in_extremes(name, dtype):
         for values in ([0.0, -0.0], [0.0, -0.0, -1.0], [0.0, -0.0, 1.0], [0.0, -0.0, NAN]):
             x = jtorch.from_numpy(random.choice(values, shape).astype(dtype))
             assert repr(compiled(x)) == repr(f(x))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["maximum", "minimum", "clamp_min", "clamp_max", "relu"])
+def test_of_two_zeros_both_modes_choose_the_same(name, dtype):
+    """The second one of two tensors, that of the input beside a limit; many elements as few."""
+
+    def chosen(x):
+        if name.startswith("clamp"):
+            return [getattr(jtorch, name)(x, limit) for limit in (0.0, -0.0)]
+        return [jtorch.relu(x)] if name == "relu" else [getattr(jtorch, name)(x, -x)]
+
+    for repeats in (1, 40):
+        x = jtorch.tensor([0.0, -0.0], dtype=getattr(jtorch, dtype)).repeat(repeats)
+        wanted = x.signbit() if name not in ("maximum", "minimum") else (-x).signbit()
+        for function in (chosen, jtorch.compile(chosen, fullgraph=True)):
+            assert all(out.signbit().tolist() == wanted.tolist() for out in function(x))
 
 
 def test_minus_zero_is_the_smaller_one():

@@ -208,8 +208,8 @@ def test_of_nothing(shape, dtype, mode):
         assert got.dtype is dtype and got.tolist() == np.zeros(shape).sum(axis).tolist()
 
 
-@pytest.mark.parametrize("values", [[-0.0], [-0.0, -0.0], [[-0.0]], [[-0.0], [-0.0]]])
-@pytest.mark.parametrize("dtype", [jtorch.float32, jtorch.float64])
+@pytest.mark.parametrize("values", [-0.0, [-0.0], [-0.0, -0.0], [[-0.0]], [[-0.0], [-0.0]]])
+@pytest.mark.parametrize("dtype", [jtorch.float32, jtorch.float64, jtorch.float16])
 def test_sums_of_negative_zeros_are_zero(values, dtype):
     """As in PyTorch, also of one."""
     x = jtorch.tensor(values, dtype=dtype)

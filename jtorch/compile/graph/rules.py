@@ -116,9 +116,14 @@ def _back_again(eqn: Eqn, find: Definition) -> Atom | None:
     return wide.inputs[0] if _same_type(wide.inputs[0], eqn) else None
 
 
-def _nothing_to_reduce(eqn: Eqn, find: Definition) -> Atom | None:
-    same = _same_type(eqn.inputs[0], eqn) and not eqn.statics["axis"]
-    return eqn.inputs[0] if same else None
+def _nothing_to_reduce(eqn: Eqn, find: Definition) -> Atom | tuple[Eqn, ...] | None:
+    x = eqn.inputs[0]
+    if not _same_type(x, eqn) or eqn.statics["axis"]:
+        return None
+    if x.dtype.kind != "f":
+        return x
+    zero = Literal(cast(x.dtype, 0.0), x.dtype, False)  # sums begin with 0.0: that of -0.0 is not -0.0
+    return (Eqn(BY_NAME["add"], (x, zero), {}, eqn.outputs, eqn.source),)
 
 
 def _before_new_axes(eqn: Eqn, find: Definition) -> tuple[Eqn, ...] | None:

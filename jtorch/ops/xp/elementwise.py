@@ -21,7 +21,6 @@ exp2, log2, log10, tan, sinh, cosh = np.exp2, np.log2, np.log10, np.tan, np.sinh
 asin, acos, atan, atan2, hypot = np.arcsin, np.arccos, np.arctan, np.arctan2, np.hypot
 asinh, acosh, atanh = np.arcsinh, np.arccosh, np.arctanh
 copysign, nextafter = np.copysign, np.nextafter
-maximum, minimum = np.maximum, np.minimum
 eq, ne, lt, le, gt, ge = (
     np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
 )  # fmt: skip
@@ -84,6 +83,7 @@ def sign(x: Array) -> Array:
     return np.subtract(x > 0, x < 0, dtype=x.dtype)  # 0 for NaN, as in PyTorch
 
 
+_FLOAT16 = np.dtype(np.float16)
 _FLOATS = frozenset({float, np.float32, np.float64})  # Python's, and what a constant of a graph is
 
 
@@ -142,18 +142,27 @@ def rsqrt(x: Array) -> Array:
     return x.dtype.type(1) / np.sqrt(x)
 
 
+def maximum(x: Array, y: Array) -> Array:
+    """The larger; of two zeros the second one, as kernels have it: NumPy's of float16 is the first one."""
+    return np.maximum(y, x) if x.dtype is _FLOAT16 else np.maximum(x, y)
+
+
+def minimum(x: Array, y: Array) -> Array:
+    return np.minimum(y, x) if x.dtype is _FLOAT16 else np.minimum(x, y)
+
+
 def clamp_min(x: Any, low: Any) -> Array:
-    """The larger; of equal ones, NumPy gives its second argument: -0.0 stays beside 0.0, as in PyTorch."""
-    return np.maximum(low, x)
+    """The larger; of two zeros the one of ``x``, as in PyTorch."""
+    return np.maximum(x, low) if x.dtype is _FLOAT16 else np.maximum(low, x)
 
 
 def clamp_max(x: Any, high: Any) -> Array:
-    return np.minimum(high, x)
+    return np.minimum(x, high) if x.dtype is _FLOAT16 else np.minimum(high, x)
 
 
 def relu(x: Array) -> Array:
     """Many elements by blocks beside as many zeros: beside one NumPy takes 50 us for 131,072, not 23."""
-    if x.dtype == np.float16:  # of two zeros NumPy gives the first one here, the second one elsewhere
+    if x.dtype is _FLOAT16:
         return np.maximum(x, _zeros(x.dtype, 0))
     n = x.size
     if not 4096 <= n <= _MANY or not x.flags.c_contiguous:
