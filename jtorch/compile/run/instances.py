@@ -16,25 +16,25 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.codegen.code import Code
-from jtorch.compile.plan.plan import Place, Task, Where
+from jtorch.compile.plan.plan import Place, Where
 from jtorch.compile.plan.scratch import ALIGNMENT
 from jtorch.compile.plan.slots import slots_of
 from jtorch.compile.run import arena
-from jtorch.compile.run.assembly import Assembly
+from jtorch.compile.run.choice import Asked, Choices
+from jtorch.compile.run.layout import Layout, Way
+from jtorch.compile.run.parts import Parts
 from jtorch.compile.run.replay import failure_of, kernel_addresses
 from jtorch.compile.run.runner import Runner
 from jtorch.compile.run.scans import Loop, Turns, codes_of, turns_of
 from jtorch.compile.run.segments import CallsAtSizes, Segments
 from jtorch.compile.run.steps_at_sizes import StepsAtSizes, Tiling
-from jtorch.compile.run.template import HostBlock, LoopBlock, ProductBlock, ScanBlock, Template
-from jtorch.compile.run.tile_tables import TileTable
-from jtorch.compile.run.usual import Usual
+from jtorch.compile.run.template import HostBlock, ScanBlock, Template
 from jtorch.compile.target import Binding
 from jtorch.core import pieces
 from jtorch.core.environment import Environment
 from jtorch.core.failure import Failure
 from jtorch.native import workers
-from jtorch.native.executor import PATCH_WORDS, ROW_WORDS, Executor, Patch, layout_is_known, record_of
+from jtorch.native.executor import Executor, Patch, layout_is_known
 
 MOST = 64
 """Instances of a plan that are kept."""
@@ -43,16 +43,13 @@ _LONG = 20.0  # microseconds from which on other threads of Python may run meanw
 
 
 class Instance:
-    """What runs calls of some sizes: ``words`` are the template's, ``moved`` what else holds each word that
-    is the address of fixed memory. ``used``: a call has run it since it was looked at as one to drop."""
+    """What runs calls of some sizes, of memory that has this layout. ``used``: a call has run it since it was
+    looked at as one to drop."""
 
-    __slots__ = ("__weakref__", "executor", "moved", "owners", "run", "used", "words")
+    __slots__ = ("__weakref__", "executor", "layout", "memory", "run", "used")
 
-    def __init__(
-        self, executor: Executor | Segments, owners: Sequence[Task], words: np.ndarray,
-        moved: dict[int, list[np.ndarray]], ends: Ends,
-    ) -> None:  # fmt: skip
-        self.executor, self.owners, self.words, self.moved = executor, owners, words, moved
+    def __init__(self, executor: Executor | Segments, layout: Layout, memory: np.ndarray, ends: Ends) -> None:
+        self.executor, self.layout, self.memory = executor, layout, memory
         self.run, self.used = executor.run, True
         ends.add(self)
 
@@ -134,32 +131,19 @@ class Instances(Runner):
         self.slot_at, of, self.slot_expr, self.slot_bytes = _columns(words.slots, 4)
         self.slots = _Slots(of, self.template.slots)
         self.slots_by_runs: dict[tuple, _Slots] = {}
-        self.patches = _columns(words.patches, 4)
         self.fixed: dict[Place, list[int]] = {}
         for place, k, _, nbytes in words.fixed:
             self.fixed.setdefault(place, []).append(k)
             self.constants[k] = binding.fixed[place] + nbytes
-        self.fixed_words = frozenset(k for many in self.fixed.values() for k in many)
         moving = [(k, expr) for _, k, expr, _ in words.fixed if expr >= 0]
         self.moving_at, self.moving_of = _columns(moving, 2)
-        each, elements, turns, lines = _columns(self.template.times, 4, float)
-        self.times = each, elements.astype(np.intp), turns.astype(np.intp), lines.astype(np.intp)
-        brought = {k for _, k, _, _ in words.patches}
-        loops = [block for block in self.template.blocks if isinstance(block, LoopBlock)]
-        self.pointed = frozenset(brought | self.fixed_words)
-        self.brought_to = {b.task: [k for k in b.words if k in brought] for b in loops}
-        self.pointed_at = {b.task: [k for k in b.words if k in self.pointed] for b in loops}
-        self.blocks = {block.task: block for block in self.template.blocks}
-        self.products = [b.task for b in self.template.blocks if isinstance(b, ProductBlock)]
-        self.tile_tables: dict[Any, TileTable] = {}
+        each, elements, _, _ = _columns(self.template.times, 4, float)
+        self.times = each, elements.astype(np.intp)
         self.flops = np.array(self.template.flops, np.intp)
         self.numbers = [Patch(argument, address) for argument, address in binding.numbers.items()]
-        self.copies: dict[int, list[int]] = {}
-        for to, source in self.template.copied:
-            self.copies.setdefault(source, []).append(to)
         self.kernels = {t: self.addresses[kernel.source] for t, kernel in self.code.kernels.items()}
-        if not self.scans:
-            self.usual = Usual(self.template, self.kernels, self.numbers, self.copies, binding.n_arguments)
+        self.choices = Choices(self.template, self.turns)
+        self.parts, self.layouts = Parts(self.template, self.kernels), dict[Way, Layout]()
 
     # -- sizes never seen before ---------------------------------------------------------------------------
 
@@ -195,15 +179,40 @@ class Instances(Runner):
                 values = np.array(ints, np.int64)
             except (ArithmeticError, ValueError):  # an integer that no int64 holds is one
                 return None
-            time = math.fsum(self._times(values))
+            times = self._times(values)
+            time = math.fsum(times)
             is_cut = is_shared and pieces.is_cut([time]) and bool(workers.pool())
             releases = self.binding.release_gil and time >= _LONG
-            if self.functions.are_usual(*sizes) and not is_cut and not self.scans:
-                made = self._usual(sizes, values, floats, releases)
-            else:
-                made = self._general(sizes, values, floats, is_cut, releases)
+            made = self._instance(sizes, values, floats, times[: len(self.times[0])], is_cut, releases)
             self._keep(sizes if len(sizes) > 1 else sizes[0], made)
         return made
+
+    def _instance(
+        self, sizes: tuple, values: np.ndarray, floats: list[float], times: list[float], is_cut: bool,
+        releases: bool,
+    ) -> Instance:  # fmt: skip
+        functions, tiling = self.functions, None
+        asked = Asked(values, times, functions.parts(*sizes), functions.usual(*sizes), is_cut)
+        if is_cut and self.plan.schedule is not None:  # else no size of the plan moves, only what it asks
+            tiling = self.steps.tiling(sizes, times, asked.parts)
+        steps, given, kept = self.choices.at(asked, tiling)
+        layout = self._layout(Way(steps, workers.pool(), releases))
+        memory, words = layout.begun(self.constants)
+        self._work_out(words, values, floats)
+        self._lay_out(words, values, self._slots_of(tiling) if tiling and tiling.runs else self.slots)
+        layout.finish(memory, values, given)
+        keep = [*kept, self.memory]
+        if not layout.calls:
+            return Instance(Executor.of_record(memory, keep), layout, memory, self.ends)
+        return Instance(self._segments(sizes, layout, memory, keep), layout, memory, self.ends)
+
+    def _layout(self, way: Way) -> Layout:
+        known = self.layouts
+        if way not in known:
+            while len(known) >= MOST:
+                del known[next(iter(known))]
+            known[way] = Layout(way, self.parts, self.numbers, self.binding.n_arguments)
+        return known[way]
 
     def _work_out(self, words: np.ndarray, values: np.ndarray, floats: list[float]) -> None:
         """Write to ``words``, which are the constants, those of these values of the expressions, the last of
@@ -226,49 +235,13 @@ class Instances(Runner):
 
     def times_of(self, values: np.ndarray) -> np.ndarray:
         """Microseconds that each loop takes on one thread, about."""
-        each, elements, _, _ = self.times
+        each, elements = self.times
         return each * values[elements]
 
     def _times(self, values: np.ndarray) -> list[float]:
         products = map(pieces.product_time, values[self.flops].tolist())
         scans = (self.turns[b.loop].time(b.sizes_of(values)) * int(values[b.steps]) for b in self.scans)
         return [*self.times_of(values).tolist(), *products, *scans]
-
-    def _usual(self, sizes: tuple, values: np.ndarray, floats: list[float], releases: bool) -> Instance:
-        usual = self.usual
-        record, words = usual.begun(self.constants, releases)
-        self._work_out(words, values, floats)
-        self._lay_out(words, values, self.slots)
-        usual.finish(record, words, values)
-        executor: Executor | Segments
-        if usual.calls:
-            table, patches = usual.parts(record)
-            executor = self._segments(sizes, words, usual.calls, table, patches, [words])
-        else:
-            executor = Executor.of_record(record, [self.memory])
-        return Instance(executor, usual.owners, words, {}, self.ends)
-
-    def _general(
-        self, sizes: tuple, values: np.ndarray, floats: list[float], is_cut: bool, releases: bool
-    ) -> Instance:
-        words = self.constants.copy()
-        self._work_out(words, values, floats)
-        parts = self.functions.parts(*sizes)
-        made = Assembly(self, words, values, parts, is_cut)
-        tiling = Tiling(self.plan.tasks, ())
-        if is_cut and self.plan.schedule is not None:  # else no size of the plan moves, only what it asks
-            tiling = self.steps.tiling(sizes, made.times, parts)
-        self._lay_out(words, values, self._slots_of(tiling) if tiling.runs else self.slots)
-        made.assemble(*tiling)
-        table = np.array(made.rows, np.int64).reshape(-1, ROW_WORDS)
-        patches = np.array([*self.numbers, *made.patches], np.int64).reshape(-1, PATCH_WORDS)
-        executor: Executor | Segments
-        if made.calls:
-            executor = self._segments(sizes, words, made.calls, table, patches, made.keep)
-        else:
-            record = record_of(table, patches, self.binding.n_arguments, releases)
-            executor = Executor.of_record(record, [*made.keep, self.memory])
-        return Instance(executor, made.owners, words, made.moved, self.ends)
 
     def _slots_of(self, tiling: Tiling) -> _Slots:
         """Where scratch memory lies if these are the runs, whatever the sizes."""
@@ -283,18 +256,17 @@ class Instances(Runner):
             known[key] = _Slots(of, self.template.numbers_of(sizes))
         return known[key]
 
-    def _segments(
-        self, sizes: tuple, words: np.ndarray, calls: Sequence[tuple[int, Task]], table: np.ndarray,
-        patches: Any, keep: list[Any],
-    ) -> Segments:  # fmt: skip
+    def _segments(self, sizes: tuple, layout: Layout, memory: np.ndarray, keep: Sequence[Any]) -> Segments:
         """The tables between library calls, and these."""
+        table, patches = layout.tables(memory)
 
         def executor(table: np.ndarray, is_first: bool) -> Executor:
-            brought = patches if is_first else patches[:0]
-            return Executor(table, brought, [*keep, self.memory], argument_count=self.binding.n_arguments)
+            brought: Any = patches if is_first else patches[:0]
+            return Executor(table, brought, [memory, *keep], argument_count=self.binding.n_arguments)
 
-        made = {call.task: call for call in self.calls.made(sizes, words)}
-        return Segments(table, [(begin, made[task]) for begin, task in calls], self.binding.numbers, executor)
+        made = {call.task: call for call in self.calls.made(sizes, layout.words(memory))}
+        calls = [(begin, made[task]) for begin, task in layout.calls]
+        return Segments(table, calls, self.binding.numbers, executor)
 
     def _keep(self, sizes: Any, made: Instance) -> None:
         """Keep an instance; of too many the oldest goes that no call has run since it was last looked at."""
@@ -338,17 +310,15 @@ class Instances(Runner):
             self.binding.fixed[place] = address
             alive = self.ends.alive  # a call may be about to run one that was dropped
             for k in self.fixed.get(place, ()):
-                for words in (self.constants, *(made.words for made in alive)):
-                    words[[k, *self.copies.get(k, ())]] += change
+                self.constants[k] += change
                 for made in alive:
-                    for column in made.moved.get(k, ()):
-                        column += change
+                    made.memory[made.layout.places_of(k)] += change
 
     def failure(self, status: int) -> Failure:
         """What went wrong."""
         row, code = Executor.decode(status)
         assert self.failed is not None
-        return failure_of(self.code, self.failed.owners[row], code)
+        return failure_of(self.code, self.failed.layout.owners[row], code)
 
 
 class _Slots:

@@ -34,43 +34,37 @@ class ProductShape(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What kernels are told for the pieces of a product: ``kernel`` is called for each row of ``blocks``.
-    Where x, y and the result are, ``begins`` bytes on, is told in words 1 to 3 of each, or in the first three
-    of what they share, whose address is word 0 of each then. ``goes_by_tiles``: it is cut as the plan says,
+    """What kernels are told for the pieces of a product: ``kernel`` is called for each of so many blocks, of
+    ``n_words`` each, which have ``n_shared`` words in common. ``goes_by_tiles``: it is cut as the plan says,
     by a kernel that several threads may be in."""
 
     kernel: int
-    blocks: np.ndarray
-    shared: np.ndarray | None
-    begins: np.ndarray
+    n_words: int
+    pieces: int
+    n_shared: int
     goes_by_tiles: bool
 
 
-def told(shape: ProductShape, moving: Sequence[int]) -> Told:
-    """What is told for the pieces in which a product is best computed."""
+def told(shape: ProductShape, moving: Sequence[int]) -> tuple[Told, np.ndarray]:
+    """What is told for the pieces in which a product is best computed: the numbers are those of all blocks,
+    of what they share, and by how many bytes x, y and the result begin further on in each, or in what they
+    share."""
     return _told(shape, "", 0, tuple(moving))
 
 
-def told_for(shape: ProductShape, moving: Sequence[int], axis: str, edges: Sequence[int]) -> Told:
+def told_for(
+    shape: ProductShape, moving: Sequence[int], axis: str, edges: Sequence[int]
+) -> tuple[Told, np.ndarray]:
     """The same for pieces along an axis, between these ``edges``."""
     return _told(shape, axis, len(edges), (*moving, *edges))
 
 
-def _told(shape: ProductShape, axis: str, n_edges: int, numbers: tuple[int, ...]) -> Told:
-    (kernel, n_words, pieces, n_shared, goes_by_tiles), found = _worked_out(shape, axis, n_edges, numbers)
-    words = found.copy()
-    end = n_words * pieces
-    shared = words[end : end + n_shared] if n_shared else None
-    begins = words[end + n_shared :].reshape(-1, 3)
-    return Told(kernel, words[:end].reshape(pieces, n_words), shared, begins, goes_by_tiles)
-
-
 @functools.lru_cache(256)  # layers of a network are alike
-def _worked_out(
-    shape: ProductShape, axis: str, n_edges: int, numbers: tuple[int, ...]
-) -> tuple[Any, np.ndarray]:
+def _told(shape: ProductShape, axis: str, n_edges: int, numbers: tuple[int, ...]) -> tuple[Told, np.ndarray]:
     beside, found = _ways(shape, axis, n_edges)(numbers)
-    return beside, np.array(found, np.int64)
+    given = np.array(found, np.int64)
+    given.flags.writeable = False  # all who ask have the same
+    return beside, given
 
 
 @functools.lru_cache(256)
@@ -105,7 +99,7 @@ def _of_numbers(shape: ProductShape, axis: str, n_edges: int, numbers: Sequence[
     blocks = [call.words(piece) for piece in pieces]
     begins = [call.begins(piece) for piece in (pieces[:1] if shared else pieces)]
     goes_by_tiles = call.product is product and not call.threaded
-    beside = call.kernel, len(blocks[0]), len(blocks), len(shared), goes_by_tiles
+    beside = Told(call.kernel, len(blocks[0]), len(blocks), len(shared), goes_by_tiles)
     return beside, [*_all(blocks), *shared, *_all(begins)]
 
 

@@ -69,7 +69,8 @@ class LoopBlock:
 class ProductBlock:
     """A product: three words from ``first`` on are the addresses of its factors and its result. ``moving`` is
     Python for a tuple of the numbers of its shape that depend on sizes. Where it is ``usual``, which is
-    Python, too, for most sizes, its block begins at ``usual_at`` and goes to ``kernel``."""
+    Python, too, for most sizes, its block begins at ``usual_at``, with these addresses from its second word
+    on, and goes to ``kernel``."""
 
     task: Task
     first: int
@@ -108,12 +109,12 @@ class HostBlock:
 
 class Functions(NamedTuple):
     """Of the sizes of a call: all expressions, ints with a 0 at the end, and floats; the moving numbers of
-    products; whether the guards hold; whether all products are usual ones."""
+    products; whether the guards hold; whether each product is a usual one."""
 
     numbers: Callable[..., tuple[list[int], list[float]]]
     parts: Callable[..., list[tuple[int, ...]]]
     holds: Callable[..., bool]
-    are_usual: Callable[..., bool]
+    usual: Callable[..., list[bool]]
 
 
 class Template:
@@ -123,7 +124,6 @@ class Template:
         self.code, self.plan, self.binding = code, code.plan, binding
         self.words, self.ints, self.floats = Words(), Expressions(), Expressions()
         self.blocks: list[LoopBlock | ProductBlock | ScanBlock | HostBlock] = []
-        self.copied: list[tuple[int, int]] = []  # words, and those whose addresses they hold once more
         self.times: list[tuple[float, int, int, int]] = []  # of loops: us an element, elements, turns, line
         self.flops: list[int] = []  # of products
         scans = scans_of(self.plan)
@@ -190,7 +190,6 @@ class Template:
                 k = self.words.take()
                 if number is not None:
                     self._number(k, number)
-            self.copied += [(found.usual_at + 1 + k, first + k) for k in range(3)]
             walked = matrices.x.transposed or matrices.y.transposed
             found.usual = f"is_usual({', '.join(map(str, product.sizes))}, {walked})"
         return found
@@ -258,7 +257,7 @@ class Template:
             f"def numbers({given}): return [{ints}{', ' if ints else ''}0], [{floats}]",
             f"def parts({given}): return [{', '.join(repr(b.moving) for b in products)}]",
             f"def holds({given}): return {' and '.join(guards)}",
-            f"def are_usual({given}): return {' and '.join(b.usual for b in products) or 'True'}",
+            f"def usual({given}): return [{', '.join(b.usual for b in products)}]",
         ]
         space = space | {"is_usual": is_usual}
         exec(compile("\n".join(lines), "<jtorch sizes>", "exec"), space)

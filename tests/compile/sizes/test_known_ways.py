@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 
 import numpy as np
@@ -73,12 +74,9 @@ def _ways_of_its_own():
         known.cache_clear()
 
 
-def same(told, ways, numbers):
-    (kernel, n_words, pieces, n_shared, goes_by_tiles), found = ways.f(numbers)
-    assert (told.kernel, told.goes_by_tiles, told.blocks.shape) == (kernel, goes_by_tiles, (pieces, n_words))
-    shared = [] if told.shared is None else told.shared.tolist()
-    assert len(shared) == n_shared
-    assert [*told.blocks.ravel().tolist(), *shared, *told.begins.ravel().tolist()] == found
+def same(found, ways, numbers):
+    told, given = ways.f(numbers)
+    assert found[0] == told and found[1].tolist() == given
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -103,17 +101,30 @@ def test_products_are_told_what_they_are_told_without_a_known_way(name):
     assert products._extents(shape).served > least
 
 
-def test_an_address_of_what_is_shared_is_written_anew_for_each():
-    """The words of a way are numbers: two products of the same sizes have memory of their own."""
-    shape = linear(256, 256)
+def test_what_pieces_share_is_memory_of_each_product():
+    """Two products of the same sizes are told the same; each has these words for itself."""
     if not threads.at_first() or not blas.is_private():
         pytest.skip("products of such sizes are BLAS's here")
-    one, other = (products.told(shape, [512]) for _ in range(2))
-    if one.shared is None:
+    told, given = products.told(linear(256, 256), [512])
+    if not told.n_shared:
         pytest.skip("products of such sizes are BLAS's here")
-    assert one.kernel == packed.kernel("f32")
-    assert one.shared is not other.shared
-    assert one.shared[:3].tolist() == [0, 0, 0]
+    assert told.kernel == packed.kernel("f32")
+    v, w = jtorch.randn(256, 256), jtorch.randn(256, 256)
+    function, x = jtorch.compile(lambda x: (x @ v).relu() @ w), jtorch.randn(512, 256)
+    jtorch.compiler.mark_dynamic(x, 0)
+    function(x)
+    ((plan,),) = function.plans.values()
+    made = plan.runner.at(512).made
+    rows, _ = made.layout.tables(made.memory)
+    starts = {row[0] == told.kernel and read(row[1]) for row in rows.tolist()} - {False}
+    assert len(starts) == 2
+    begin = made.memory.ctypes.data
+    assert all(begin < start < begin + made.memory.nbytes for start in starts)
+    assert not given.flags.writeable
+
+
+def read(address):
+    return ctypes.c_int64.from_address(address).value
 
 
 def test_runs_that_grow_by_known_ways_are_those_that_grow_without(monkeypatch):
