@@ -129,7 +129,7 @@ def _most_threads() -> _Any:
 _higher.provide(
     shortcuts=_shortcuts, pooling=_pooling, lines=_lines, products=_products, most_threads=_most_threads,
     formulas=jtorch.compile.kernels_of_formulas, tensor_html=_tensor_html,
-    device=jtorch.compile.device_memory, sparse=_sparse, named=_named,
+    device=jtorch.compile.device_memory, meta=jtorch.compile.meta_memory, sparse=_sparse, named=_named,
 )  # fmt: skip
 _keep_freed_memory()
 globals().update({name: f for name, f in _FUNCTIONS.items() if name not in _ORIGIN})  # the whole function

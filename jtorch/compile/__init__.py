@@ -37,4 +37,11 @@ def device_memory() -> Any:
     return device_memory
 
 
+def meta_memory() -> Any:
+    """The memory of tensors without elements."""
+    from jtorch.compile.run import meta_memory
+
+    return meta_memory.memory
+
+
 sys.modules[__name__].__class__ = _CallableModule

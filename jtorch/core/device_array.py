@@ -37,7 +37,7 @@ class Block(Protocol):
     def device(self) -> Any:
         """What ``tensor.device`` is."""
 
-    def download(self, begin: int, nbytes: int) -> np.ndarray:
+    def download(self, begin: int, nbytes: int, wanted_by: str) -> np.ndarray:
         """These bytes on the host, as uint8, when all that was asked of the device before is done."""
 
     def assign(self, array: DeviceArray, value: DeviceArray | np.ndarray) -> None:
@@ -159,7 +159,7 @@ class DeviceArray:
         itemsize, spans = self.dtype.itemsize, list(zip(self.element_strides, self.shape, strict=True))
         low = self.offset + sum(min(s * (n - 1), 0) for s, n in spans)
         high = self.offset + sum(max(s * (n - 1), 0) for s, n in spans) + 1
-        found = self.block.download(low * itemsize, (high - low) * itemsize)
+        found = self.block.download(low * itemsize, (high - low) * itemsize, wanted_by)
         begin = (self.offset - low) * itemsize
         seen: np.ndarray = np.ndarray(self.shape, self.dtype, found, begin, self.strides)  # type: ignore[call-overload]
         return seen if self.in_order else np.array(seen, order="C")

@@ -1,5 +1,6 @@
-"""Devices: the CPU, and a CUDA device where there is a driver. Asking for what is not there is an error,
-never a silent CPU. Nobody looks for a driver before a CUDA device is asked for.
+"""Devices: the CPU, a CUDA device where there is a driver, and "meta", where tensors have no elements.
+Asking for what is not there is an error, never a silent CPU. Nobody looks for a driver before a CUDA device
+is asked for.
 
 Source: https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device
 """
@@ -95,6 +96,7 @@ class device:  # noqa: N801 - the name users of PyTorch know
 
 
 CPU = device("cpu")
+META = device("meta")
 
 
 _entered: ContextVar[tuple[device, ...]] = ContextVar("jtorch_device", default=())
@@ -119,7 +121,7 @@ def _present(wanted: device) -> device:
     if wanted.type in ("cuda", "xpu"):
         raise DeviceError(f"Torch not compiled with {wanted.type.upper()} enabled")
     if wanted.type == "meta":
-        raise NotImplementedError("device 'meta': jtorch has no tensors without elements; use 'cpu'")
+        return META
     raise DeviceError(f"PyTorch is not linked with support for {wanted.type} devices")
 
 

@@ -15,6 +15,7 @@ products: Callable[[], Any] | None = None  # native matrix products
 named: Callable[[str], Any] | None = None  # the public function of a name
 sparse: Callable[[], Any] | None = None  # what makes sparse tensors
 device: Callable[[], Any] | None = None  # what knows the device that tensors may lie on
+meta: Callable[[], Any] | None = None  # the memory of tensors without elements
 
 
 def provide(**found: Callable[..., Any]) -> None:

@@ -5,12 +5,15 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#in-place-random-sampling
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from jtorch.core import dtypes as dt
+from jtorch.core.devices import META
 from jtorch.core.number_ranges import c_name, largest
 from jtorch.eager.binding import APPLY
 from jtorch.eager.drawing import MANTISSA, check_deviation, draw, float_target, integers, successes
@@ -126,9 +129,19 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     return self.copy_((draw("normal", tuple(self.shape), generator, target) * std + mean).exp())
 
 
+def _where_elements_are(method: Callable) -> Callable:
+    """On the device "meta" nothing is drawn, and the generator stays where it is."""
+
+    @functools.wraps(method)
+    def drawn(self: Tensor, *args: Any, **options: Any) -> Tensor:
+        return self.zero_() if self.device is META else method(self, *args, **options)
+
+    return drawn
+
+
 FUNCTIONS: dict[str, Any] = {}
 METHODS: dict[str, Any] = {
-    f.__name__: f
+    f.__name__: _where_elements_are(f)
     for f in (
         uniform_, normal_, exponential_, bernoulli_, random_, geometric_, cauchy_, log_normal_,
     )

@@ -12,7 +12,7 @@ from jtorch.core.lazy_grad import LazyGrad
 from jtorch.core.op import TABLE, Context, Evaluator, Kind, Op, set_default_context
 from jtorch.core.strides import takes_sums
 from jtorch.eager import formulas
-from jtorch.eager.on_device import Computing, current, dispatching, lies_on_device
+from jtorch.eager.on_device import Computing, dispatching, lies_on_device, memory_of
 from jtorch.ops import xp
 
 
@@ -29,12 +29,12 @@ class Eager(Evaluator):
         return value if value.__class__ is DeviceArray else np.asarray(value)
 
     def move(self, value: Any, device: Any) -> Any:
-        if value.__class__ is DeviceArray:
+        if value.__class__ is DeviceArray and device.type != "meta":
             value = value.concrete("a copy to the host")
-        return value if device.type == "cpu" else current().uploaded(value)
+        return value if device.type == "cpu" else memory_of(device).uploaded(value)
 
     def namespace(self, value: Any) -> Any:
-        return self.on_device.xp if value.__class__ is DeviceArray else self.xp
+        return self.on_device.xp(value.block.memory) if value.__class__ is DeviceArray else self.xp
 
     def backward(self, node: Any, xp: Any, g: Any) -> Any:
         return self.on_device.gradient(node, g) if lies_on_device(g) else node.backward(xp, g)

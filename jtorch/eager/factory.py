@@ -17,6 +17,7 @@ from jtorch.core.number_ranges import number_type
 from jtorch.core.sizes import has_negative
 from jtorch.eager.binding import into
 from jtorch.eager.messages import long_name
+from jtorch.eager.meta import without_elements
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
 
@@ -32,6 +33,7 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """
     name = core.__name__
     takes_order = "memory_format" in inspect.signature(core).parameters
+    is_like = name.endswith("_like")  # of a tensor, and where that is
 
     @functools.wraps(core)
     def made(
@@ -47,6 +49,12 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
         place = devices.chosen(device)
         if layout is not None or pin_memory:
             check_layout(layout, pin_memory, name)
+        if is_like and device is not None and args and args[0].device != place:
+            args = (_outline(args[0]), *args[1:])
+        if place is devices.META and out is None:
+            with without_elements():
+                result = core(*args, dtype=dtype, **named)
+            return result.requires_grad_() if requires_grad else result
         if out is not None:
             dtype = _of_out(out, dtype)
             result = core(*args, dtype=dtype, **named)
@@ -55,7 +63,7 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
             result = into(out, result, name)
         else:
             result = core(*args, dtype=dtype, **named)
-            if place is not devices.CPU and (device is not None or not name.endswith("_like")):
+            if place is not devices.CPU and (device is not None or not is_like):
                 result = result.to(place)
         if takes_order and "memory_format" in named:
             order = formats.asked(named["memory_format"], f"{name}()")
@@ -63,6 +71,11 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return result.requires_grad_() if requires_grad else result
 
     return made
+
+
+def _outline(tensor: Tensor) -> Tensor:
+    """The shape and dtype of a tensor that is somewhere else, on the host."""
+    return wrap(np.broadcast_to(np.zeros((), tensor._data.dtype), tensor.shape))
 
 
 def like(input: Tensor, made: Tensor) -> Tensor:

@@ -187,7 +187,8 @@ def fill_(input: Tensor, value: Any) -> Tensor:
         value = element(value, data.dtype)
     target = _once(input) if 0 in data.strides and not is_tracked(input) else input
     shape = tuple(target._data.shape)
-    _copy(target, wrap(op_module.CONTEXT.get().xp.full(value, shape=shape, dtype=data.dtype)))
+    xp = op_module.CONTEXT.get().evaluator.namespace(data)
+    _copy(target, wrap(xp.full(value, shape=shape, dtype=data.dtype)))
     return input
 
 

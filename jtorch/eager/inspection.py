@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core import memory_formats as formats, op as op_module
+from jtorch.core.devices import META
 from jtorch.core.memory_formats import ORDERS, memory_format
 from jtorch.eager.tensor import Tensor
 
@@ -76,7 +77,7 @@ def apply_(self: Tensor, callable: Callable) -> Tensor:
 
 
 _NOT_OF = (
-    "is_ipu", "is_maia", "is_meta", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized",
+    "is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized",
     "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu",
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {
@@ -85,7 +86,8 @@ FUNCTIONS: dict[str, Callable] = {
 METHODS: dict[str, Any] = {
     "is_signed": is_signed, "is_inference": is_inference, "is_neg": is_neg, "is_pinned": is_pinned,
     "pin_memory": pin_memory, "ndimension": Tensor.dim, "is_same_size": is_same_size, "apply_": apply_,
-    "is_cpu": property(lambda self: True), "layout": property(lambda self: formats.strided),
+    "is_cpu": property(lambda self: self.device.type == "cpu"),
+    "is_meta": property(lambda self: self.device is META), "layout": property(lambda self: formats.strided),
     "itemsize": property(Tensor.element_size),
     "nbytes": property(lambda self: self.numel() * self.element_size()),
 } | {name: property(_no) for name in _NOT_OF}  # fmt: skip

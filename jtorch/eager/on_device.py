@@ -15,6 +15,7 @@ import numpy as np
 
 from jtorch.core import higher
 from jtorch.core.device_array import UFUNCS, DeviceArray
+from jtorch.core.devices import META, device
 from jtorch.core.op import TABLE, Kind, Op
 from jtorch.eager.node import GRADIENTS
 from jtorch.ops import xp as host_xp
@@ -29,15 +30,21 @@ class Computing:
 
     def __init__(self, table: Sequence[Callable]) -> None:
         self.table = tuple(table)  # as it is: what is noted of an op is noted once
-        self.xp = _Namespace(self)
+        self._namespaces: dict[Any, _Namespace] = {}
         self._told: set[str] = set()
+
+    def xp(self, memory: Any) -> Any:
+        """The namespace of arrays in this memory."""
+        if memory not in self._namespaces:
+            self._namespaces[memory] = _Namespace(self, memory)
+        return self._namespaces[memory]
 
     def op(self, op: Op, values: tuple, statics: dict[str, Any]) -> Any:
         """``op`` of values some of which lie on a device: what table entries of an evaluator give."""
         device = common_device(values, may_index=op.kind not in COMPUTE or op.scatter is not None)
-        statics = _with_defaults(op, statics)
+        statics = with_defaults(op, statics)
         if op.aliases and op.kind is Kind.COMPOSITE:
-            return op.body(self.xp, *values, **statics)
+            return op.body(self.xp(device), *values, **statics)
         if op.aliases and op.affine is not None:
             try:
                 return values[0].viewed_by(op, statics)
@@ -60,13 +67,13 @@ class Computing:
     def gradient(self, node: Any, g: Any) -> Any:
         """The gradients of a node of the tape whose own gradient lies on a device."""
         if type(node) not in GRADIENTS:
-            return node.backward(self.xp, g)
+            return node.backward(self.xp(common_device(_parts((g,)))), g)
         saved = tuple(node.check_saved())
         vjp = node.op.vjp_function
         values = (g, *saved)
         device = common_device(_parts(values))
         values = tuple([_brought(v, device) for v in values])
-        call = device.kernels(vjp, values, {}, self.xp)
+        call = device.kernels(vjp, values, {}, self.xp(device))
         if call is not None:
             found = call(values)
             if found is not NotImplemented:
@@ -171,31 +178,34 @@ def _on_host(value: Any) -> Any:
     return value
 
 
-def _with_defaults(op: Op, statics: dict[str, Any]) -> dict[str, Any]:
+def with_defaults(op: Op, statics: dict[str, Any]) -> dict[str, Any]:
     return statics if len(statics) == len(op.statics) else op.statics | statics
 
 
 class _Namespace:
-    """``xp`` over a device's arrays: each function runs as an op by itself. What has no array argument is
-    made on the device that there is."""
+    """``xp`` over arrays in a ``memory``: each function runs as an op by itself. What has no array argument
+    is made there."""
 
-    def __init__(self, computing: Computing) -> None:
+    def __init__(self, computing: Computing, memory: Any) -> None:
         for op in TABLE:
             if op.kind is not Kind.COMPOSITE:
-                setattr(self, op.name, _function(op, computing))
+                setattr(self, op.name, _function(op, computing, memory))
 
 
-def _function(op: Op, computing: Computing) -> Callable:
+def _function(op: Op, computing: Computing, memory: Any) -> Callable:
     def function(*values: Any, **statics: Any) -> Any:
         if not _any_is(values):
-            return current().uploaded(computing.table[op.index](*values, **statics))
+            return memory.made(op, computing.table[op.index], values, with_defaults(op, statics))
         return computing.op(op, values, statics)
 
     function.__name__ = op.name
     return function
 
 
-def current() -> Any:
-    """The memory of the device that there is."""
+def memory_of(place: device) -> Any:
+    """The memory of a device that is not the host."""
+    if place == META:
+        assert higher.meta is not None
+        return higher.meta()
     assert higher.device is not None
     return higher.device().current()

@@ -16,6 +16,7 @@ import numpy as np
 
 from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.device_array import DeviceArray
+from jtorch.core.devices import META
 from jtorch.eager.tensor import has_elements
 
 
@@ -223,6 +224,8 @@ def tensor_text(tensor: Any, graph: str | None = None) -> str:
     if not has_elements(tensor):
         return f"{prefix}..., shape={tuple(data.shape)}, dtype={tensor.dtype})"
     suffixes = []
+    if tensor.device is META:
+        return _text_without_elements(tensor, prefix, graph)
     if tensor._data.__class__ is DeviceArray:
         data = data.concrete("its text")
         suffixes.append(f"device='{tensor.device}'")
@@ -245,3 +248,11 @@ def tensor_text(tensor: Any, graph: str | None = None) -> str:
     if graph:
         suffixes.append(graph)
     return _with_suffixes(prefix + body, suffixes, len(prefix))
+
+
+def _text_without_elements(tensor: Any, prefix: str, graph: str | None) -> str:
+    suffixes = ["device='meta'", f"size={tuple(tensor.shape)}"]
+    if tensor.dtype is not dt.get_default_dtype():
+        suffixes.append(f"dtype={tensor.dtype}")
+    graph = graph_text(tensor) if graph is None else graph
+    return _with_suffixes(f"{prefix}...", [*suffixes, graph] if graph else suffixes, len(prefix))

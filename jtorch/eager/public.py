@@ -20,6 +20,7 @@ from jtorch.eager.binding import APPLY, raw
 from jtorch.eager.creation import (
     arange,
     empty,
+    empty_like,
     eye,
     from_numpy,
     full,
@@ -73,8 +74,8 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     # errors for what is no tensor
     "check_tensors", "not_a_tensor",
     # making them
-    "arange", "empty", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand", "rand_like",
-    "randn", "randperm", "tensor", "zeros", "zeros_like",
+    "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand",
+    "rand_like", "randn", "randperm", "tensor", "zeros", "zeros_like",
     # the tape: whether there is one, its nodes, who looks on, what it saves, what is drawn once more
     "DECLINED", "Node", "Packed", "RemovableHandle", "add_hook", "call_at_end", "current_run", "enable_grad",
     "for_edge", "in_backward", "is_grad_enabled", "no_grad", "noted_draws", "pack", "reached",

@@ -162,7 +162,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
     @property
     def is_cuda(self) -> bool:
         """Whether they lie on a CUDA device."""
-        return self.device is not CPU
+        return self.device.type == "cuda"
 
     def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
         """Steps in elements, per dim; without elements those of a row-by-row tensor."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import op
+from jtorch.core.device_array import DeviceArray
 from jtorch.core.op import BY_NAME
 from jtorch.eager.sixteen_bits import HALVES
 from jtorch.eager.tensor import Tensor
@@ -50,6 +51,8 @@ def update_each(
             p._cell[0] += 1
             continue
         state = states[p]
+        if p._data.__class__ is DeviceArray and p.is_meta:  # no elements to update, and no step to count
+            continue
         tensors: list[Any] = [state[piece] if piece else _NOTHING for piece in pieces]
         raw = [t._data for t in tensors]
         values = function(p._data, g, *raw, *numbers, **statics)

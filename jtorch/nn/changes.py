@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from jtorch.core import dtypes as dt, watch
-from jtorch.eager.public import Tensor, zero_gradient
+from jtorch.core.devices import META, check
+from jtorch.eager.public import Tensor, empty_like, zero_gradient
 from jtorch.nn import state
 from jtorch.nn.tree import Tree
 
@@ -49,9 +50,9 @@ class Changeable(Tree):
             elif p.grad is not None:
                 zero_gradient(p.grad)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor]) -> Self:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Every parameter, gradient and buffer becomes ``fn`` of itself; parameters stay the same objects."""
-        for child in self.children():
+        for child in self.children() if recurse else ():
             child._apply(fn)
         for param in self._parameters.values():
             if param is None:
@@ -78,7 +79,24 @@ class Changeable(Tree):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
-        return self._apply(lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None))
+
+        def moved(t: Tensor) -> Tensor:
+            if t.is_meta and device is not None and check(device) is not META:
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead "
+                    "of torch.nn.Module.to() when moving module from meta to a different device."
+                )
+            return t.to(device=device, dtype=dtype if t.is_floating_point() else None)
+
+        return self._apply(moved)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Parameters and buffers on ``device`` that hold anything, without a copy: what a module that was
+        made on "meta" is to get elements by. ``recurse``: those of all modules below, too.
+
+        Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html
+        """
+        return self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
 
     def float(self) -> Self:
         return self.to(dt.float32)

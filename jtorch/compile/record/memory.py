@@ -25,7 +25,7 @@ from jtorch.compile.record.sym import Storage, Sym
 from jtorch.compile.record.tensor_indices import Pick
 from jtorch.compile.record.view_chains import by_strides, direct
 from jtorch.core.device_array import ARRAYS, DeviceArray, address_of
-from jtorch.core.devices import CPU
+from jtorch.core.devices import CPU, META
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import Evaluator, Op
 from jtorch.core.sizes import integer, shape_of
@@ -188,6 +188,11 @@ class Memory(Evaluator):
         shape = shape_of(self.shapes.get(id(array), array.shape))
         entry = ArrayInput(Var(Type(array.dtype, shape)), array)
         if array.__class__ is DeviceArray:
+            if array.device is META:
+                raise CompileError(
+                    f"{user_source()}: a tensor on the device meta has no elements to compute with: call the "
+                    "function as it is"
+                )
             self.device = array.device
             self.on_device.add(entry.var)
         elif isinstance(array, np.ndarray):

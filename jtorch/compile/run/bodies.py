@@ -172,6 +172,14 @@ def form_of(value: Any, arrays: list | None = None, numbers: list | None = None)
     return _Constant(kind, value)
 
 
+def constant(value: Any) -> Any:
+    """The form of a static, whatever it is."""
+    try:
+        return form_of(value)
+    except TypeError:  # no formula has one
+        return _Constant(value.__class__, value)
+
+
 class _Shared(Runner):
     """Its lock is held while plans are made, and while one for some sizes alone runs: these share memory."""
 

@@ -22,6 +22,7 @@ from jtorch.compile.run.device_kernels import Cache
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.devices import device as name_of_device
 from jtorch.core.errors import CudaError
+from jtorch.core.op import Op
 from jtorch.core.strides import contiguous_strides
 from jtorch.native.cuda.device import Device
 from jtorch.native.cuda.driver import FORKED
@@ -43,7 +44,7 @@ class Block:
     def device(self) -> Any:
         return self.memory.name
 
-    def download(self, begin: int, nbytes: int) -> np.ndarray:
+    def download(self, begin: int, nbytes: int, wanted_by: str) -> np.ndarray:
         found, native = np.empty(nbytes, np.uint8), self.memory.native
         with native.own():
             native.download(found.ctypes.data, self.address + begin, nbytes)
@@ -105,6 +106,10 @@ class DeviceMemory:
     def in_order(self, array: DeviceArray) -> DeviceArray:
         """Itself where it is laid out row by row, else a copy that is."""
         return array if array.in_order else self.copied(array)
+
+    def made(self, op: Op, at_once: Callable, values: tuple, statics: dict[str, Any]) -> Any:
+        """What an op makes of no arrays; ``at_once`` does on the host."""
+        return self.uploaded(at_once(*values, **statics))
 
     def kernels(
         self, function: Callable, values: tuple, statics: dict[str, Any], xp: Any = None

@@ -12,7 +12,7 @@ from jtorch.nn.module import Module
 
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Module:
-    """A ``module_cls(*args, **kwargs)`` whose parameters may hold anything; here, its usual values.
+    """A ``module_cls(*args, **kwargs)`` whose parameters hold anything.
 
     Raises RuntimeError for a class that is no Module or whose constructor takes no ``device``.
     """
@@ -20,4 +20,5 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Module:
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
-    return module_cls(*args, **kwargs)
+    place = kwargs.pop("device", "cpu")
+    return module_cls(*args, **{**kwargs, "device": "meta"}).to_empty(device=place)
