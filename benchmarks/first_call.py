@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.first_call ROW`` makes that call and prints its timings as JSON. ``measure``
 runs it twice with one cache folder: empty at first, then holding the kernels, as in a user's second
-process.
+process, which also tells what it compiled.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ STAGES = ("trace", "passes", "fuse", "plan", "emit", "build")
 
 @dataclass(frozen=True)
 class FirstCall:
-    """``seconds`` and ``stages`` with an empty kernel cache; ``second_process`` with a full one."""
+    """``seconds`` and ``stages`` with an empty kernel cache; ``second_process`` with a full one.
+
+    ``document`` is what ``f.document()`` gives, with the times of ``f.profile()``.
+    """
 
     seconds: float
     stages: dict[str, float]
     second_process: float | None = None
     kernels: int | None = None
+    document: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         stages = {f"{name}_s": seconds for name, seconds in self.stages.items()}
@@ -46,15 +50,15 @@ def measure(row: str) -> FirstCall:
 
     compileall.compile_dir(Path(jtorch.__file__).parent, quiet=2)  # as an installed package is
     with tempfile.TemporaryDirectory() as folder:
-        cold, warm = _process(row, folder), _process(row, folder)
+        cold, warm = _process(row, folder), _process(row, folder, "document")
     stages = {name: cold[name] for name in STAGES}
-    return FirstCall(cold["seconds"], stages, warm["seconds"], int(cold["kernels"]))
+    return FirstCall(cold["seconds"], stages, warm["seconds"], int(cold["kernels"]), warm["document"])
 
 
-def _process(row: str, cache: str) -> dict[str, float]:
+def _process(row: str, cache: str, *options: str) -> dict[str, Any]:
     path = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.first_call", row],
+        [sys.executable, "-m", "benchmarks.first_call", row, *options],
         env={**os.environ, "JTORCH_CACHE": cache, "PYTHONPATH": os.pathsep.join(p for p in path if p)},
         capture_output=True,
         text=True,
@@ -65,7 +69,7 @@ def _process(row: str, cache: str) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])  # after what a user's file prints
 
 
-def _main(row: str) -> None:
+def _main(row: str, *options: str) -> None:
     import jtorch
     from benchmarks.contestant import COMPILED, build, workload_of
 
@@ -74,8 +78,12 @@ def _main(row: str) -> None:
     compiled = jtorch.compile(program.step)
     compiled(*program.arguments[0])
     found = of_function(compiled, time.perf_counter() - start)
-    print(json.dumps({"seconds": found.seconds, "kernels": len(compiled.kernels()), **found.stages}))
+    facts = {"seconds": found.seconds, "kernels": len(compiled.kernels()), **found.stages}
+    if "document" in options:
+        compiled.profile()
+        facts["document"] = compiled.document(with_reasons=True)
+    print(json.dumps(facts))
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    _main(*sys.argv[1:])

@@ -63,6 +63,7 @@ class Row:
             "timings": {name: t.as_dict() for name, t in self.timings.items()},
             "tape": self.tape and self.tape.as_dict(),
             "first_call": self.first_call and self.first_call.as_dict(),
+            "document": self.first_call and self.first_call.document,
             "kernels": self.kernels,
             "speedup": self.speedup,
             "pays_after_calls": None if after == math.inf else after,

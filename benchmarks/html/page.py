@@ -19,6 +19,7 @@ from benchmarks.html import charts
 from benchmarks.peers import PEERS
 from benchmarks.report import duration
 from benchmarks.timing import Timing
+from jtorch.viz.page import framed, page_of_documents
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,10 @@ def _part(name: str) -> str:
 
 
 def _data(name: str, run: Run) -> str:
-    text = json.dumps(run.content).replace("<", "\\u003c")  # no text in it can end the element
+    rows = [{k: v for k, v in row.items() if k != "document"} for row in run.content["rows"]]
+    text = json.dumps(run.content | {"rows": rows}).replace(
+        "<", "\\u003c"
+    )  # no text in it can end the element
     return f'<script type="application/json" id="{name}">{text}</script>'
 
 
@@ -222,8 +226,17 @@ def _workload(number: int, row: dict[str, Any], run: Run) -> str:
     figures = "".join(f"<figure>{svg}</figure>" for svg in drawn)
     return (
         f'<section class="workload"><h3>{escape(row["name"])}</h3><p class="soft">{escape(row["what"])}</p>'
-        f'<div class="charts">{figures}</div>{_profile(row)}</section>'
+        f'<div class="charts">{figures}</div>{_profile(row)}{_inside(row)}</section>'
     )
+
+
+def _inside(row: dict[str, Any]) -> str:
+    """The page about what was compiled, which is drawn when it is opened."""
+    document = row.get("document")
+    if not document:
+        return ""
+    frame = framed(page_of_documents([document]), f"what {row['name']} compiles to")
+    return f"<details><summary>Lines, tape, graph, kernels and memory</summary>{frame}</details>"
 
 
 def _profile(row: dict[str, Any]) -> str:

@@ -122,6 +122,8 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
         raise RuntimeError(
             f"{name}: Expected B to have at least 2 dimensions, but it has {B.ndim} dimensions instead"
         )
+    if hermitian and LD.is_complex():
+        raise NotImplementedError(f"{name}: Hermitian matrices of complex numbers are not there yet")
     if tuple(pivots.shape) != tuple(LD.shape[:-1]):
         raise RuntimeError(
             f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape "

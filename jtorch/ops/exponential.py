@@ -121,7 +121,7 @@ def _(input, eps=None):
     return (input,), {"eps": eps}
 
 
-@composite(dtype="float", tensors_only=True)
+@composite(dtype="float", tensors_only=True, ordered=True)
 def logaddexp(xp, x, y):
     """log(exp(x) + exp(y)) without overflow."""
     near = xp.where(xp.eq(x, y), _LN2, xp.log1p(xp.exp(-xp.abs(x - y))))  # of two infinities, too
@@ -133,7 +133,7 @@ def _(xp, g, x, y, needs):
     return _shares(xp, g, x - y, needs)
 
 
-@composite(dtype="float", tensors_only=True)
+@composite(dtype="float", tensors_only=True, ordered=True)
 def logaddexp2(xp, x, y):
     """log2(2 ** x + 2 ** y) without overflow."""
     near = xp.where(xp.eq(x, y), 1.0, xp.log1p(xp.exp2(-xp.abs(x - y))) * (1.0 / _LN2))

@@ -325,7 +325,7 @@ def logsumexp(xp, x, *, axis, keepdims):
     """log(sum(exp(x))) without overflow; -inf where all elements are, and of nothing."""
     if not math.prod(x.shape[a] for a in axis):
         return xp.log(xp.sum(x, axis=axis, keepdims=keepdims))
-    top = xp.max(x, axis=axis, keepdims=True)
+    top = xp.max(xp.real_part(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True)
     top = xp.where(xp.isfinite(top), top, 0.0)
     total = xp.log(xp.sum(xp.exp(x - top), axis=axis, keepdims=True)) + top
     return total if keepdims else xp.reshape(total, shape=_kept(x.shape, axis))

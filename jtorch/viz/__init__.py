@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from jtorch.eager.public import Tensor
 from jtorch.viz.dot import dot_text
-from jtorch.viz.page import page_of_documents, page_of_tape
+from jtorch.viz.page import framed, page_of_documents, page_of_tape
 from jtorch.viz.svg import svg_text
 from jtorch.viz.tape import tape_of
 from jtorch.viz.trace import trace_events
@@ -57,7 +56,7 @@ def show(obj: Any, *, names: Mapping[str, Tensor] | None = None) -> Shown:
         boxes = tape_of(obj, names)
         return Shown(tree_text(boxes), svg_text(boxes))
     _check(obj)
-    return Shown(str(obj.explain()), _framed(_page_of(obj)))
+    return Shown(str(obj.explain()), framed(_page_of(obj), "compiled function"))
 
 
 def save(obj: Any, path: str | Path, *, names: Mapping[str, Tensor] | None = None) -> Path:
@@ -97,10 +96,3 @@ def _page_of(function: Any) -> str:
 
 def _trace_of(function: Any) -> str:
     return json.dumps(trace_events(function.document()))
-
-
-def _framed(page: str) -> str:
-    return (
-        f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts" title="compiled function" '
-        'style="width: 100%; height: 720px; border: 0"></iframe>'
-    )

@@ -40,6 +40,14 @@ def page_of_tape(boxes: Sequence[Box]) -> str:
     )
 
 
+def framed(page: str, title: str) -> str:
+    """An element that shows a page within another one; a folded one draws it when it is opened."""
+    return (
+        f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts" loading="lazy" title="{escape(title)}" '
+        'style="width: 100%; height: 720px; border: 0"></iframe>'
+    )
+
+
 def _page(title: str, body: str) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

@@ -11,6 +11,7 @@ def test_the_second_process_finds_the_kernels_of_the_first():
     assert sum(found.stages.values()) <= found.seconds
     assert 0 < found.second_process < found.seconds
     assert found.as_dict()["build_s"] == found.stages["build"]
+    assert found.document["function"] == "step" and found.document["measured"]
 
 
 def test_a_process_that_fails_says_why():

@@ -25,6 +25,9 @@ X = _rng.standard_normal((3, 4))
 CALLS = {
     "add": (lambda L, x, y: x + y, [Z, ROW]),
     "add real": (lambda L, x, y: x + y, [Z, X]),
+    "logsumexp": (lambda L, x: x.logsumexp(1), [3 * Z]),
+    "logsumexp of all": (lambda L, x: x.logsumexp((0, 1), keepdim=True), [Z]),
+    "powers": (lambda L, x: L.linalg.vander(x, N=3), [Z]),
     "sub": (lambda L, x, y: x - y, [X, W]),
     "mul": (lambda L, x, y: x * y, [Z, W]),
     "mul real": (lambda L, x, y: x * y, [X, W]),
@@ -93,6 +96,22 @@ def test_backward_of_a_complex_result_needs_a_gradient():
     z = jtorch.tensor([1 + 1j], requires_grad=True)
     with pytest.raises(RuntimeError, match="grad can be implicitly created only for real scalar outputs"):
         (z * z).sum().backward()
+
+
+def test_what_has_no_order_is_refused():
+    z = jtorch.tensor([[1j]])
+    for function in (jtorch.logaddexp, jtorch.logaddexp2):
+        with pytest.raises(NotImplementedError, match="no order"):
+            function(z, z)
+
+
+def test_hermitian_matrices_have_no_ldl_factors():
+    z = jtorch.tensor([[2.0 + 0j, 1j], [-1j, 3.0]])
+    pivots = jtorch.tensor([1, 2], dtype=jtorch.int32)
+    with pytest.raises(NotImplementedError, match="complex matrices"):
+        jtorch.linalg.ldl_factor(z, hermitian=True)
+    with pytest.raises(NotImplementedError, match="Hermitian matrices"):
+        jtorch.linalg.ldl_solve(z, pivots, z, hermitian=True)
 
 
 def test_comparison_has_no_order():

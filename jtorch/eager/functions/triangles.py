@@ -107,7 +107,7 @@ def powers(x: Tensor, count: int | None, increasing: bool) -> Tensor:
     exponents = positions((count,), 0)
     if not increasing:
         exponents = exponents.flip(0)
-    x = x if x.is_floating_point() else x.to(dt.int64)
+    x = x if x.is_floating_point() or x.is_complex() else x.to(dt.int64)
     return x.unsqueeze(-1) ** exponents
 
 

@@ -1,9 +1,12 @@
 """Files of runs for the tests of the page."""
 
+import functools
 import json
+from dataclasses import replace
 
 import numpy as np
 
+import jtorch
 from benchmarks.contestant import COMPILED, EAGER
 from benchmarks.first_call import STAGES, FirstCall
 from benchmarks.measure import Row
@@ -17,6 +20,18 @@ MACHINE = {
     "jtorch_threads": 2, "python": "3.11", "versions": {"numpy": "2.4"}, "load_1min": 0.5,
 }  # fmt: skip
 PROFILE = [{"name": "matmul", "kind": "gemm", "source": "a.py:3 in step", "us": 31.5, "of_limit": 0.21}]
+
+
+@functools.cache
+def _document():
+    def step(x):
+        loss = x.tanh().sum()
+        loss.backward()
+        return loss
+
+    compiled = jtorch.compile(step)
+    compiled(jtorch.ones(3, requires_grad=True))
+    return compiled.document(with_reasons=True)
 
 
 def write(path, seed=0, factor=1.0):
@@ -34,6 +49,7 @@ def write(path, seed=0, factor=1.0):
     toy.errors = {COMPILED: "</script><b>differs"}
     for row in (lenet, call):
         row.first_call = FirstCall(2.1, dict.fromkeys(STAGES, 0.1), 0.1)
+    lenet.first_call = replace(lenet.first_call, document=_document())
     rows = [row.as_dict() | {"verdict": sentences(row, ["torch"])} for row in (lenet, call, toy)]
     rows[0]["profile"] = PROFILE
     write_json(path, MACHINE, rows, {"quick": False})

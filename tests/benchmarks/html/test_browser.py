@@ -92,3 +92,15 @@ def test_light_and_dark(browser, file):
     (light, on_light), (dark, on_dark) = colours("light"), colours("dark")
     assert brightness(light) > 600 > 200 > brightness(dark)
     assert brightness(on_light) < 200 and brightness(on_dark) > 500
+
+
+def test_what_a_step_compiles_to_opens(browser, file):
+    page, faults, asked = opened(browser, file)
+    frame = page.locator("iframe")
+    assert not frame.is_visible()
+    page.get_by_text("Lines, tape, graph, kernels and memory").click()
+    inside = page.frame_locator("iframe")
+    inside.locator("main").get_by_text("tanh").first.wait_for(timeout=20_000)
+    assert inside.locator("h1").inner_text() == "step"
+    assert faults == [] and asked[0] == file.as_uri()
+    page.close()
