@@ -78,7 +78,7 @@ def _main(row: str, *options: str) -> None:
     compiled = jtorch.compile(program.step)
     compiled(*program.arguments[0])
     found = of_function(compiled, time.perf_counter() - start)
-    facts = {"seconds": found.seconds, "kernels": len(compiled.kernels()), **found.stages}
+    facts: dict[str, Any] = {"seconds": found.seconds, "kernels": len(compiled.kernels()), **found.stages}
     if "document" in options:
         compiled.profile()
         facts["document"] = compiled.document(with_reasons=True)

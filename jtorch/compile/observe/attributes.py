@@ -21,6 +21,7 @@ from jtorch.compile.observe.guards import (
     ContentsRead,
     ItemRead,
     LocalRead,
+    OwnDictRead,
     OwnRead,
     content_of,
     contents,
@@ -187,6 +188,8 @@ def _read_instance(observer: Observer, frame: types.FrameType, owner: Any, name:
     if facts is not None:
         value = facts.get(name, MISSING)
         observer.read(ItemRead, frame, facts, name, value)
+        if is_users(cls) or kind_of(cls) is Kind.FUNCTION:
+            observer.facts(OwnDictRead, frame, owner)
         followed = name in getattr(cls, "_reads_through_evaluator", ())
         if "last_epoch" in facts and "optimizer" in facts and kind_of(cls) is Kind.OURS and not followed:
             observer.deep(frame, owner)  # a scheduler's methods compute from what it holds

@@ -298,31 +298,59 @@ def local_facts(local: threading.local) -> dict[str, Any]:
     return threading.local.__getattribute__(local, "__dict__")
 
 
-class ClassRead(Read):
-    """Which class an object is of. Does not keep it alive, where that can be; when it is no more, nobody can
-    ask."""
+class _OfObject(Read):
+    """A fact about an object that ``look`` tells. Does not keep it alive, where that can be; when it is no
+    more, nobody can ask."""
 
     __slots__ = ()
 
+    look: Callable[[Any], Any]
+
     def __init__(self, owner: Any, source: Source | None = None) -> None:
         weak = type(owner).__weakrefoffset__
-        super().__init__(weakref.ref(owner) if weak else _Kept(owner), None, type(owner), source)
+        super().__init__(weakref.ref(owner) if weak else _Kept(owner), None, type(self).look(owner), source)
 
     def _look(self) -> Any:
         owner = self.container()
-        return self.value if owner is None else type(owner)
-
-    def restore(self) -> None:
-        self.container().__class__ = self.value
+        return self.value if owner is None else type(self).look(owner)
 
     def _text(self, name: Callable[[str, Any], str]) -> str:
-        return f"{name('type', type)}({name('g', self.container)}())"
+        return f"{name('look', type(self).look)}({name('g', self.container)}())"
 
     def facts(self) -> tuple:
         return type(self), id(self.container()), id(self.value)
 
+
+class ClassRead(_OfObject):
+    """Which class an object is of."""
+
+    __slots__ = ()
+
+    look = type
+
+    def restore(self) -> None:
+        self.container().__class__ = self.value
+
     def label(self) -> str:
         return f"the class of {'an' if self.value.__name__[:1] in 'AEIOU' else 'a'} {self.value.__name__}"
+
+
+class OwnDictRead(_OfObject):
+    """Which dict has an object's attributes: it may be given another one."""
+
+    __slots__ = ()
+
+    look = staticmethod(instance_facts)
+
+    def holds(self) -> bool:
+        return self.now() is self.value or self.container() is None
+
+    def restore(self) -> None:
+        self.container().__dict__ = self.value
+
+    def label(self) -> str:
+        owner = self.container()
+        return f"the __dict__ of {told(owner)}"
 
 
 class _Kept:

@@ -121,7 +121,7 @@ def given(*args, sep):
 _READS = (
     "'BASE' = 1", "'EMPTY' = a list", "'ITEMS' = a list", "'LEFT' = a list", "'RIGHT' = a list",
     "'ROUND' = a list", "'SPREAD' = a list", "'TABLE' = a dict", "'THING' = a Derived", "'WORDS' = a dict",
-    "the class of a Derived = the class Derived",
+    "the class of a Derived = the class Derived", "the __dict__ of a Derived = a dict",
     "'__code__' of given = a code", "'__code__' of program = a code",
     *2 * ["'__code__' of shift = a code"],
     "'a' = 1", "'b' = a list", "'given' = a function", "'held' = 5", "'len' = nothing",

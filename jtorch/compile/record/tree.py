@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from types import MemberDescriptorType
 from typing import Any
 
 from jtorch.compile.observe.values import alike
@@ -83,15 +84,34 @@ def _flatten(tree: Any, leaves: list[Any], whole: _Whole, opened: _Opened) -> An
     cls = tree.__class__
     if whole is not None and whole(tree):
         pass
-    elif cls is tuple or cls is list or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
+    elif cls is tuple or cls is list:
         return _open(tree, None, tree, leaves, whole, opened)
+    elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        more = getattr(tree, "__dict__", None)  # of a subclass without __slots__
+        if not more:
+            return _open(tree, None, tree, leaves, whole, opened)
+        return _open(tree, (*tree._fields, *more), [*tree, *more.values()], leaves, whole, opened)
     elif cls is dict or cls is OrderedDict:
         return _open(tree, _keys_of(tree), tree.values(), leaves, whole, opened)
     elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        names = tuple(f.name for f in dataclasses.fields(tree))
+        names = _attributes_of(tree)
         return _open(tree, names, [getattr(tree, n) for n in names], leaves, whole, opened)
     leaves.append(tree)
     return _LEAF
+
+
+def _attributes_of(tree: Any) -> tuple[str, ...]:
+    """The names of all that a dataclass holds: fields that are set, and what was set beside them. One that is
+    a dict as well is made again from its fields."""
+    fields = [field.name for field in dataclasses.fields(tree)]
+    if isinstance(tree, dict):
+        return tuple(fields)
+    own = getattr(tree, "__dict__", {})
+    if list(own) == fields:
+        return tuple(fields)
+    cls = tree.__class__
+    slots = [n for n in fields if n not in own and isinstance(getattr(cls, n, None), MemberDescriptorType)]
+    return (*(n for n in slots if hasattr(tree, n)), *own)
 
 
 def _open(
@@ -128,6 +148,11 @@ def _unflatten(structure: Any, leaves: Iterator[Any], made: list[Any]) -> Any:
 def _built(cls: Any, names: tuple | None, values: list[Any]) -> Any:
     if names is None:
         return cls._make(values) if hasattr(cls, "_fields") else cls(values)
+    if issubclass(cls, tuple):
+        n = len(cls._fields)
+        made = cls._make(values[:n])
+        vars(made).update(zip(names[n:], values[n:], strict=True))
+        return made
     if cls is dict or cls is OrderedDict:
         return cls(zip(names, values, strict=True))
     if issubclass(cls, dict):  # which __post_init__ fills
