@@ -43,6 +43,14 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) or hasattr(value, "as_runtime_scalar")
 
 
+def is_operand(value: Any) -> bool:
+    """Whether it is a number or holds some: NumPy makes numbers of other things, and of None nan."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None:
+        return getattr(dtype, "kind", "f") not in "OSUMm"
+    return isinstance(value, (int, float, complex)) or hasattr(value, "as_runtime_scalar")
+
+
 def answers_first(value: Any, method: str, kind: type) -> bool:
     """Whether Python asks ``value``, on the right of a number of this ``kind``, before it, or it alone:
     one of a class derived from its, or from float, which has a reflected ``method`` of its own."""
@@ -72,6 +80,8 @@ def check_number(value: Any, dtype: np.dtype) -> None:
 def fits(value: Any, dtype: np.dtype) -> bool:
     """Whether an element of ``dtype`` can be ``value``, a number or something else."""
     if value.__class__ not in PLAIN:
+        if isinstance(value, complex):
+            return dtype.kind == "c"
         kind = number_type(value)
         if kind is not float and (kind is not int or dtype.itemsize == 8):
             return True  # no number, or an integer of a recording's, which has 64 bits itself

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt, op as op_module
+from jtorch.core.number_ranges import is_operand
 from jtorch.core.op import BY_NAME, TABLE, Kind, Op
 from jtorch.eager import messages, results, shortcuts
 from jtorch.eager.autocasting import computed, uncast
@@ -102,6 +103,8 @@ def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tup
     values = tuple(
         v.item() if isinstance(v, np.generic) or getattr(v, "is_number", False) else v for v in values
     )
+    if not all(map(is_operand, values[skip:])):
+        raise TypeError(messages.bad_argument(op, values))
     tensors = [(v.dtype, v.ndim) for v in values[skip:] if hasattr(v, "dtype")]
     if not all(of_tensors) and len(tensors) > 1:
         pairs = list(zip(values, of_tensors, strict=True))[skip:]
@@ -126,13 +129,14 @@ def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tup
     if op.dtype == "floating" and target.kind in "biu":
         raise RuntimeError(messages.not_floating(op, target))
     cast = (*values[:skip], *(_cast(op, context, v, target) for v in values[skip:]))
-    if op.fitting and cast[1].__class__ is dt.BFLOAT16.type:  # an exponent stays the number that it is
-        cast = cast[0], float(values[1])
+    if op.fitting:  # a base, or an exponent, stays the number that it is: of a base the logarithm is taken
+        cast = tuple(float(v) if c.__class__ is _SIXTEEN else c for c, v in zip(cast, values, strict=True))
     if key is not None and target.kind != "c":
         _TARGETS[key] = target
     return cast
 
 
+_SIXTEEN = dt.BFLOAT16.type
 _TARGETS: dict[Any, np.dtype] = {}  # what ``cast_all`` casts to, where classes and dtypes say it
 
 

@@ -43,6 +43,14 @@ def _no(self: Tensor) -> bool:
     return False
 
 
+def _is_cpu(self: Tensor) -> bool:
+    return self.device.type == "cpu"
+
+
+def _is_meta(self: Tensor) -> bool:
+    return self.device is META
+
+
 def is_pinned(self: Tensor, device: Any = None) -> bool:
     """Whether the memory is pinned for a GPU: never in this build."""
     return False
@@ -86,8 +94,8 @@ FUNCTIONS: dict[str, Callable] = {
 METHODS: dict[str, Any] = {
     "is_signed": is_signed, "is_inference": is_inference, "is_neg": is_neg, "is_pinned": is_pinned,
     "pin_memory": pin_memory, "ndimension": Tensor.dim, "is_same_size": is_same_size, "apply_": apply_,
-    "is_cpu": property(lambda self: self.device.type == "cpu"),
-    "is_meta": property(lambda self: self.device is META), "layout": property(lambda self: formats.strided),
+    "is_cpu": property(_is_cpu), "is_meta": property(_is_meta),
+    "layout": property(lambda self: formats.strided),
     "itemsize": property(Tensor.element_size),
     "nbytes": property(lambda self: self.numel() * self.element_size()),
 } | {name: property(_no) for name in _NOT_OF}  # fmt: skip

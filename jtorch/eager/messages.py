@@ -107,7 +107,7 @@ def broadcast_mismatch(shapes: list[tuple[int, ...]]) -> str | None:
 
 def bad_argument(op: Op, values: tuple) -> str:
     """For an argument that is neither a tensor nor a number."""
-    wrong = next((v for v in values if not hasattr(v, "dtype") and not is_number(v)), None)
+    wrong = next((v for v in values if not hasattr(v, "dtype") and not is_number(v)), values[-1])
     hint = " Make it one with jtorch.tensor(...)." if isinstance(wrong, (list, tuple)) else ""
     return f"{op.public or op.name}(): argument must be Tensor or a number, not {type(wrong).__name__}.{hint}"
 

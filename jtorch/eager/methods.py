@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jtorch.core.op import BY_NAME, TABLE
 from jtorch.eager import (
     construction,
@@ -54,11 +56,14 @@ def _reciprocal_times(self: Tensor, other: Any) -> Tensor:
     return APPLY["div"](other, self)
 
 
+_NUMBERS = (Tensor, bool, int, float, complex, np.generic)
+
+
 def _accepting(function: Callable) -> Callable:
     """An operator that answers NotImplemented to what is no number or tensor."""
 
     def operator(self: Tensor, other: Any) -> Any:
-        if isinstance(other, (Tensor, bool, int, float, complex)) or hasattr(other, "as_runtime_scalar"):
+        if isinstance(other, _NUMBERS) or hasattr(other, "as_runtime_scalar"):
             return function(self, other)
         return NotImplemented
 

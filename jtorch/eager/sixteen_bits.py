@@ -14,7 +14,9 @@ import numpy as np
 
 from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.dtypes import HALVES
+from jtorch.core.number_ranges import is_operand
 from jtorch.core.op import BY_NAME, Kind, Op
+from jtorch.eager.messages import bad_argument
 from jtorch.eager.node import named_class
 from jtorch.eager.tensor import Tensor, wrap
 
@@ -37,8 +39,14 @@ def through_float32(op: Op, apply: Callable, arguments: tuple, statics: dict[str
     To the common dtype, or of ``op.like_first`` to that of the first argument, where a layer's parameters are
     wider, and its other outputs (the statistics of a batch) stay wide.
     """
+    if op.kind is Kind.ELEMENTWISE and not all(isinstance(v, Tensor) or is_operand(v) for v in arguments):
+        raise TypeError(bad_argument(op, arguments))
     if any(isinstance(v, np.ndarray) for v in arguments):
         arguments = _with_arrays(op, arguments)
+    if any(isinstance(v, np.generic) for v in arguments):  # as Python's numbers
+        return apply(*(v.item() if isinstance(v, np.generic) else v for v in arguments), **statics)
+    if op.kind is Kind.ELEMENTWISE and _has_complex(op, arguments):
+        return apply(*map(widened, arguments), **statics)
     tensors = [t for t in arguments if isinstance(t, Tensor)]
     target = dt.promote((t._data.dtype, t._data.ndim) for t in tensors[: 1 if op.like_first else None])
     if target in HALVES and not op.like_first:
@@ -54,6 +62,18 @@ def through_float32(op: Op, apply: Callable, arguments: tuple, statics: dict[str
     if not isinstance(out, tuple):
         return rounded(out, target)
     return tuple(t if op.like_first and k else rounded(t, target) for k, t in enumerate(out))
+
+
+def _has_complex(op: Op, arguments: tuple) -> bool:
+    """Whether a number among the operands is complex: so is the result then, and not of 16 bits."""
+    if not any(isinstance(v, complex) for v in arguments):
+        return False
+    if any(isinstance(t, Tensor) and t._data.dtype == np.float16 for t in arguments):
+        raise NotImplementedError(
+            f"{op.public or op.name}(): float16 beside a complex number makes complex32, which is not there: "
+            "convert to float32 first"
+        )
+    return True
 
 
 def _with_arrays(op: Op, arguments: tuple) -> tuple:

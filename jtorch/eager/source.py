@@ -280,12 +280,17 @@ def _all_fit(op: Op, usual: bool) -> str:
         fit = [f"{n}_is" for n in names] + same
     else:
         others = zip(names[1:], same, strict=True)
-        fit = [f"{first}_is", *(f"({s} if {n}_is else {n} is None)" for n, s in others)]
+        fit = [f"{first}_is", *(f"({s} if {n}_is else {_is_left_out(op, n)})" for n, s in others)]
     if needs_floats(op):
         fit.append(_is_floating(op, first, usual))
     elif refuses_two_bools(op):
         fit.append(_is_no_bool(first))
     return " and ".join(fit)
+
+
+def _is_left_out(op: Op, name: str) -> str:
+    """The test of an argument that need not be there; operands of arithmetic all are."""
+    return "False" if op.kind is Kind.ELEMENTWISE else f"{name} is None"
 
 
 def _is_floating(op: Op, name: str, usual: bool) -> str:
@@ -321,7 +326,7 @@ def _numbers_fit(op: Op, usual: bool) -> str:
     no_bools = f" and {_is_no_bool(first)}" if refuses_two_bools(op) else ""
     for n in names[1:]:
         same = f"{n}_value.dtype is {first}_value.dtype{no_bools} if {n}_is"
-        fit.append(f"({same} else {n} is None or {_weak(n, first, usual)})")
+        fit.append(f"({same} else {_is_left_out(op, n)} or {_weak(n, first, usual)})")
     test = " and ".join(fit)
     return f"{test} or {names[1]}_is and {_weak(first, names[1], usual)}" if len(names) == 2 else test
 

@@ -48,14 +48,10 @@ class _Indexed(Module):
     def __delitem__(self, index: Any) -> None:
         names = self._names()
         gone = names[index] if isinstance(index, slice) else [names[_position(index, len(names))]]
-        kept = [module for name, module in self._modules.items() if name not in gone]
-        self._renumber(kept, numbered=all(name.isdigit() for name in names))
+        self._renumber([module for name, module in self._modules.items() if name not in gone])
 
-    def _renumber(self, modules: list[Module], numbered: bool = True) -> None:
-        if numbered:
-            fresh = {str(k): module for k, module in enumerate(modules)}
-        else:
-            fresh = {n: m for n, m in self._modules.items() if any(m is k for k in modules)}
+    def _renumber(self, modules: list[Module]) -> None:
+        fresh = {str(k): module for k, module in enumerate(modules)}
         self._modules.clear()
         self._modules.update(fresh)
         watch.tell(self._modules)

@@ -77,8 +77,7 @@ def _(xp, g, x_shape):
     usual=("shape is None and shape_ and -1 not in shape_ and shape_[0].__class__ is int", "input, shape_")
 )
 def _(input, *shape: ax.Numbers):
-    if len(shape) == 1 and shape[0].__class__ is not int:
-        shape = ax.sizes(shape)
+    shape = ax.sizes(shape)
     return input, ax.infer_size(shape, input.numel()) if -1 in shape else shape
 
 

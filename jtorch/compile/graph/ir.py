@@ -34,7 +34,7 @@ _SHORT_OF = {np.dtype(name): short for name, short in _SHORT.items()}  # asking 
 
 def short(dtype: np.dtype) -> str:
     """``f32`` for float32 and so on, as the IR and the kernels print it."""
-    return _SHORT_OF[dtype]
+    return _SHORT_OF.get(dtype, dtype.name)
 
 
 @dataclass(frozen=True, slots=True)

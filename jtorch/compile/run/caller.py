@@ -218,9 +218,8 @@ class _Caller(Guarded, Visitor[str]):
         self.add(f"{grad} = {self.tensor(entry.tensor)}.grad", state=True)
         self.add(f"{value} = in_order({grad}._data)", state=True)
         dtype = self.name("D", entry.var.dtype)
-        self.miss_unless(
-            About.GRADIENT, f"{value}.shape == {entry.var.shape} and {value}.dtype == {dtype}", state=True
-        )
+        alike = f"{value}.shape == {entry.var.shape} and {value}.dtype == {dtype}"
+        self.miss_unless(About.GRADIENT, f"{grad}._requires_grad is False and {alike}", state=True)
         if entry.written:
             self.names["can_be_written"] = can_be_written
             self.miss_unless(About.GRADIENT, f"can_be_written({grad}._data)", state=True)

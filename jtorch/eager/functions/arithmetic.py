@@ -92,6 +92,8 @@ def _checked(function: Callable, operands: tuple[Any, Any], alpha: Any, target: 
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if kind is float and target.kind in "iub":
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if isinstance(alpha, complex) and target.kind != "c":
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     if target.kind == "b":
         return bool(alpha)
     # what is subtracted is added with the opposite factor: this is what must fit

@@ -19,13 +19,16 @@ from jtorch.core.number_ranges import (
     check_beside,
     check_number,
     check_scalar,
+    is_operand,
     number_type,
     require_number,
 )
+from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.places import dtype_name, of_number
 from jtorch.eager.index_items import places_of
 from jtorch.eager.inplace import in_place_function
+from jtorch.eager.messages import bad_argument
 from jtorch.eager.tensor import Tensor, wrap
 
 
@@ -44,6 +47,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             )
         value = value.to(input.dtype)
     else:
+        value = value.item() if isinstance(value, np.generic) else value
         require_number(value, "masked_fill(): argument 'value'")
         check_number(value, input._data.dtype)
         if input._data.dtype.kind == "b":
@@ -115,6 +119,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         )
         condition = condition.to(bool_)
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+        input, other = (v.item() if isinstance(v, np.generic) else v for v in (input, other))
+        if not (is_operand(input) and is_operand(other)):
+            raise TypeError(bad_argument(BY_NAME["where"], (condition, input, other)))
         beside, number = (input, other) if isinstance(input, Tensor) else (other, input)
         alone = not isinstance(beside, Tensor)
         if alone or not (number.__class__ in PLAIN and (-128 <= number <= 127 or _holds(beside, number))):

@@ -5,6 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,7 +75,9 @@ def _constant(input: Tensor, borders: _Borders, value: Any) -> Tensor:
     high = tuple(max(b, 0) for _, b in borders)
     if not any(low) and not any(high):
         return input
-    if value == 0:
+    if isinstance(value, complex) and not input.is_complex():
+        raise TypeError("pad(): argument 'value' (position 4) must be float, not complex")
+    if value.__class__ in (int, float) and value == 0 and math.copysign(1.0, value) > 0:
         return ops.pad(input, low=low, high=high, interior=(0,) * input.ndim)
     if number_type(value) is int and input.dtype.numpy.kind == "u":
         check_number(value * 1.0, input.dtype.numpy)  # a C double in PyTorch, which wraps around nowhere

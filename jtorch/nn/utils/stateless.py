@@ -5,7 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.func.functional_cal
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,14 +42,16 @@ def functional_call(
         return module(*arguments, **(kwargs or {}))
 
 
-def _places(module: Module) -> dict[str, tuple[dict[str, Any], str]]:
-    """Where each parameter and buffer hangs: dotted name -> (dict, key)."""
+def _places(module: Module, given: Collection[str]) -> dict[str, tuple[dict[str, Any], str]]:
+    """Where each parameter and buffer hangs: dotted name -> (dict, key). One that is None has a place if it
+    is ``given``."""
     found: dict[str, tuple[dict[str, Any], str]] = {}
     for prefix, part in module.named_modules(remove_duplicate=False):
         for held in (part._parameters, part._buffers):
             for key, value in held.items():
-                if value is not None:
-                    found[f"{prefix}.{key}" if prefix else key] = (held, key)
+                name = f"{prefix}.{key}" if prefix else key
+                if value is not None or name in given:
+                    found[name] = (held, key)
     return found
 
 
@@ -57,7 +59,8 @@ def _tied(places: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any]) 
     """``given`` with the other names of each tensor that it replaces."""
     names: dict[int, list[str]] = {}
     for name, (held, key) in places.items():
-        names.setdefault(id(held[key]), []).append(name)
+        if held[key] is not None:
+            names.setdefault(id(held[key]), []).append(name)
     more = dict(given)
     for shared in names.values():
         values = {id(given[n]): given[n] for n in shared if n in given}
@@ -74,7 +77,7 @@ def _tied(places: dict[str, tuple[dict[str, Any], str]], given: dict[str, Any]) 
 
 @contextmanager
 def _exchanged(module: Module, given: dict[str, Tensor], tie: bool, strict: bool) -> Iterator[None]:
-    places = _places(module)
+    places = _places(module, given)
     tensors = _tied(places, given) if tie else given
     unexpected = [name for name in tensors if name not in places]
     missing = [name for name in places if name not in tensors]

@@ -94,6 +94,8 @@ def pow(x: Any, y: Any) -> Array:
     if halves and x.dtype.char == "e":  # PyTorch takes no root then
         root = _half_power(x.astype(np.float32))
         return (root if y > 0 else np.float32(1) / root).astype(x.dtype)
+    if x.__class__ is float and getattr(y, "dtype", None) is dt.BFLOAT16:
+        return dt.BFLOAT16.type(x) ** y  # beside which a Python number is not weak
     if y.__class__ is float and getattr(x, "dtype", None) is dt.BFLOAT16:
         if y in (3.0, -2.0):  # products then, in PyTorch: each is rounded
             return x * x * x if y > 0 else reciprocal(x * x)
