@@ -70,6 +70,10 @@ def vjp(
 ) -> tuple[Any, Any]:
     """``(func(inputs), v J)``: ``v`` is like the outputs, the product like the inputs.
 
+    >>> import jtorch
+    >>> jtorch.autograd.functional.vjp(lambda x: x**2, jtorch.tensor([1.0, 2.0]), jtorch.tensor([1.0, 10.0]))
+    (tensor([1., 4.]), tensor([ 2., 40.]))
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.vjp.html
     """
     with enable_grad():
@@ -88,6 +92,10 @@ def jvp(
     func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """``(func(inputs), J v)``: ``v`` is like the inputs, the product like the outputs. Two backward passes.
+
+    >>> import jtorch
+    >>> jtorch.autograd.functional.jvp(lambda x: x**2, jtorch.tensor([1.0, 2.0]), jtorch.tensor([1.0, 10.0]))
+    (tensor([1., 4.]), tensor([ 2., 40.]))
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.jvp.html
     """
@@ -111,6 +119,11 @@ def vhp(
 ) -> tuple[Any, Any]:
     """``(func(inputs), v H)`` for a function with one output of one element.
 
+    >>> import jtorch
+    >>> x, v = jtorch.tensor([1.0, 2.0]), jtorch.tensor([1.0, 10.0])
+    >>> jtorch.autograd.functional.vhp(lambda x: (x**3).sum(), x, v)
+    (tensor(9.), tensor([  6., 120.]))
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.vhp.html
     """
     with enable_grad():
@@ -124,6 +137,11 @@ def hvp(
     func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
     """``(func(inputs), H v)``: the numbers of ``vhp`` where the Hessian is symmetric, at a higher cost.
+
+    >>> import jtorch
+    >>> x, v = jtorch.tensor([1.0, 2.0]), jtorch.tensor([1.0, 10.0])
+    >>> jtorch.autograd.functional.hvp(lambda x: (x**3).sum(), x, v)
+    (tensor(9.), tensor([  6., 120.]))
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.hvp.html
     """
@@ -165,6 +183,12 @@ def jacobian(
     One tensor, a tuple, or a tuple of tuples, as inputs and outputs are. A pass per output element;
     with ``strategy="forward-mode"`` two per input element. ``vectorize`` changes nothing but what may be
     combined. Raises RuntimeError where ``strict`` and an output is independent of an input.
+
+    >>> import jtorch
+    >>> jtorch.autograd.functional.jacobian(lambda x: x**2, jtorch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.jacobian.html
     """
     if strategy not in ("forward-mode", "reverse-mode"):
@@ -271,6 +295,12 @@ def hessian(
     """The second derivatives of a function with one output of one element, as the Jacobian of its gradient.
 
     A tensor of shape (*input, *input), or a tuple of tuples of them for several inputs.
+
+    >>> import jtorch
+    >>> jtorch.autograd.functional.hessian(lambda x: (x**3).sum(), jtorch.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.hessian.html
     """
     several, inputs = _as_tuple(inputs, "inputs", "hessian")

@@ -28,6 +28,13 @@ def backward(
 
     ``grad_tensors`` has one gradient per tensor, None for a scalar. Tensors may be given as gradient edges.
     Raises RuntimeError where numbers or shapes don't fit, and for a second pass over a freed graph.
+
+    >>> import jtorch
+    >>> x = jtorch.tensor([2.0, 3.0], requires_grad=True)
+    >>> jtorch.autograd.backward([x**2], [jtorch.tensor([1.0, 10.0])])
+    >>> x.grad
+    tensor([ 4., 60.])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html
     """
     if grad_variables is not None:

@@ -24,6 +24,11 @@ __all__ = [
 class Node(ABC):  # noqa: B024 - the classes registered below have it all
     """What ``grad_fn`` and ``next_functions`` hold, for ``isinstance``.
 
+    >>> import jtorch
+    >>> y = jtorch.ones(1, requires_grad=True) * 2
+    >>> isinstance(y.grad_fn, jtorch.autograd.graph.Node), y.grad_fn.name()
+    (True, 'MulBackward0')
+
     Source: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.Node
     """
 
@@ -38,6 +43,12 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """Where the gradient of ``tensor`` arrives, for ``grad`` and ``backward`` in the tensor's stead.
 
     Raises RuntimeError for a tensor that doesn't require grad.
+
+    >>> import jtorch
+    >>> x = jtorch.tensor(3.0, requires_grad=True)
+    >>> y = x * x
+    >>> jtorch.autograd.grad(jtorch.autograd.graph.get_gradient_edge(y), x)
+    (tensor(6.),)
     """
     if not tensor.requires_grad:
         raise RuntimeError(
@@ -48,13 +59,28 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Say that the tensors' memory was changed behind the tape's back."""
+    """Say that the tensors' memory was changed behind the tape's back.
+
+    >>> import jtorch
+    >>> x = jtorch.zeros(2)
+    >>> jtorch.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
         t._cell[0] += 1
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
-    """Keep saved tensors in the CPU's memory, where they are already; ``pin_memory`` changes nothing."""
+    """Keep saved tensors in the CPU's memory, where they are already; ``pin_memory`` changes nothing.
+
+    >>> import jtorch
+    >>> x = jtorch.tensor(3.0, requires_grad=True)
+    >>> with jtorch.autograd.graph.save_on_cpu():
+    ...     y = x * x
+    >>> jtorch.autograd.grad(y, x)
+    (tensor(6.),)
+    """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         super().__init__(lambda tensor: (tensor.device, tensor), lambda kept: kept[1].to(kept[0]))
@@ -83,6 +109,12 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: s
     ``grads`` is a list with None for tensors that this pass does not reach. With ``mode="any"`` it is
     ``fn(grad)`` of the first to arrive. Returns a handle with ``remove()``. Raises ValueError for other
     modes.
+
+    >>> import jtorch
+    >>> x, y = jtorch.ones(1, requires_grad=True), jtorch.ones(1, requires_grad=True)
+    >>> handle = jtorch.autograd.graph.register_multi_grad_hook((x, y), lambda grads: print(grads))
+    >>> (2 * x + 3 * y).backward()
+    [tensor([2.]), tensor([3.])]
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")

@@ -20,6 +20,13 @@ __all__ = ["EventList", "profile", "record_function"]
 class record_function:  # noqa: N801 - PyTorch's name
     """A block, or decorated function, that shows by ``name`` in the profile of what runs it.
 
+    >>> import jtorch
+    >>> with jtorch.autograd.profiler.profile() as prof:
+    ...     with jtorch.autograd.profiler.record_function("my block"):
+    ...         _ = jtorch.ones(3) + 1
+    >>> "my block" in [event.key for event in prof.key_averages()]
+    True
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.profiler.record_function.html
     """
 
@@ -64,6 +71,13 @@ class profile:  # noqa: N801 - PyTorch's name
     """Context manager that records the times of its block; with ``record_shapes`` also the ops' shapes.
 
     Raises NotImplementedError for memory, flops, stacks and modules, RuntimeError inside another profile.
+
+    >>> import jtorch
+    >>> with jtorch.autograd.profiler.profile() as prof:
+    ...     _ = jtorch.ones(3).exp()
+    >>> "exp" in " ".join(event.key for event in prof.key_averages())
+    True
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.autograd.profiler.profile.html
     """
 

@@ -22,6 +22,10 @@ class Variable(metaclass=_VariableType):
     """``Variable(tensor, requires_grad=False)`` is a tensor over the same memory, off the tape.
 
     ``volatile`` has no effect any more, and warns. Raises TypeError for what is no tensor.
+
+    >>> import jtorch
+    >>> jtorch.autograd.Variable(jtorch.ones(2), requires_grad=True)
+    tensor([1., 1.], requires_grad=True)
     """
 
     def __new__(  # type: ignore[misc]

@@ -13,7 +13,13 @@ from jtorch.nn.functional import binary_cross_entropy_with_logits
 
 
 class Bernoulli(ByProbabilities):
-    """1 with probability ``probs``, else 0; ``logits`` are the log odds."""
+    """1 with probability ``probs``, else 0; ``logits`` are the log odds.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Bernoulli(probs=0.25)
+    >>> d.mean, d.variance, d.log_prob(jtorch.tensor(1.0)).exp()
+    (tensor(0.2500), tensor(0.1875), tensor(0.2500))
+    """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
     support = constraints.boolean

@@ -11,7 +11,13 @@ from jtorch.eager.public import Tensor
 
 
 class Binomial(ByProbabilities):
-    """How many of ``total_count`` trials succeed, each with probability ``probs``."""
+    """How many of ``total_count`` trials succeed, each with probability ``probs``.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Binomial(total_count=2, probs=jtorch.tensor(0.5))
+    >>> d.log_prob(jtorch.tensor([0.0, 1.0, 2.0])).exp()
+    tensor([0.2500, 0.5000, 0.2500])
+    """
 
     arg_constraints = {  # noqa: RUF012
         "total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval,

@@ -12,7 +12,13 @@ from jtorch.eager.public import Size, Tensor
 
 
 class Categorical(ByProbabilities):
-    """An index into the last dim of ``probs`` (which need not add up to 1) or of ``logits``."""
+    """An index into the last dim of ``probs`` (which need not add up to 1) or of ``logits``.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Categorical(probs=jtorch.tensor([1.0, 2.0, 1.0]))
+    >>> d.probs, d.log_prob(jtorch.tensor(1)).exp()
+    (tensor([0.2500, 0.5000, 0.2500]), tensor(0.5000))
+    """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
     has_enumerate_support = True

@@ -12,7 +12,12 @@ from jtorch.eager.public import Tensor
 
 
 class Cauchy(LocationScale):
-    """The ratio of two normal variables, scaled and moved: without mean and variance."""
+    """The ratio of two normal variables, scaled and moved: without mean and variance.
+
+    >>> import jtorch
+    >>> jtorch.distributions.Cauchy(1.0, 2.0).cdf(jtorch.tensor([-1.0, 1.0, 3.0]))  # the quartiles
+    tensor([0.2500, 0.5000, 0.7500])
+    """
 
     @property
     def mean(self) -> Tensor:

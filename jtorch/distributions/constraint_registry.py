@@ -29,7 +29,14 @@ from jtorch.distributions.transforms import (
 
 
 class ConstraintRegistry:
-    """A table from classes of constraints to functions that make a transform for one of them."""
+    """A table from classes of constraints to functions that make a transform for one of them.
+
+    >>> import jtorch
+    >>> jtorch.distributions.biject_to(jtorch.distributions.constraints.positive)(jtorch.tensor(0.0))  # exp
+    tensor(1.)
+    >>> jtorch.distributions.transform_to(jtorch.distributions.constraints.simplex)(jtorch.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
 
     def __init__(self) -> None:
         self._registry: dict[type, Callable] = {}

@@ -19,6 +19,10 @@ class ContinuousBernoulli(ByProbabilities):
     Between ``lims``, near probs = 1/2, where the formulas are 0 / 0, Taylor's series stands in. Source:
     Loaiza-Ganem and Cunningham 2019, "The continuous Bernoulli: fixing a pervasive error in variational
     autoencoders".
+
+    >>> import jtorch
+    >>> jtorch.distributions.ContinuousBernoulli(probs=jtorch.tensor(0.5)).mean
+    tensor(0.5000)
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012

@@ -12,7 +12,12 @@ from jtorch.eager.public import Tensor
 
 
 class Dirichlet(Distribution):
-    """Shares that add up to 1: gamma variables over their sum. Samples have no gradient."""
+    """Shares that add up to 1: gamma variables over their sum. Samples have no gradient.
+
+    >>> import jtorch
+    >>> jtorch.distributions.Dirichlet(jtorch.tensor([1.0, 1.0, 2.0])).mean
+    tensor([0.2500, 0.2500, 0.5000])
+    """
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}  # noqa: RUF012
     support = constraints.simplex
@@ -65,7 +70,12 @@ class Dirichlet(Distribution):
 
 
 class Beta(Distribution):
-    """A share in (0, 1): the first of a Dirichlet variable of two. Samples have no gradient."""
+    """A share in (0, 1): the first of a Dirichlet variable of two. Samples have no gradient.
+
+    >>> import jtorch
+    >>> jtorch.distributions.Beta(1.0, 3.0).mean
+    tensor(0.2500)
+    """
 
     arg_constraints = {  # noqa: RUF012
         "concentration1": constraints.positive, "concentration0": constraints.positive,

@@ -18,6 +18,11 @@ class Distribution:
 
     ``arg_constraints`` says where parameters must lie, ``support`` where values do; both are checked while
     ``validate_args`` is on, at the cost of a look at every element. Raises ValueError.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Normal(jtorch.zeros(3), jtorch.ones(3))
+    >>> d.batch_shape, d.event_shape, d.sample((2,)).shape
+    (torch.Size([3]), torch.Size([]), torch.Size([2, 3]))
     """
 
     has_rsample = False

@@ -12,7 +12,13 @@ from jtorch.eager.public import Tensor
 
 
 class Exponential(Distribution):
-    """Waiting times at ``rate`` events per unit."""
+    """Waiting times at ``rate`` events per unit.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Exponential(rate=4.0)
+    >>> d.mean, d.cdf(jtorch.tensor(0.0))
+    (tensor(0.2500), tensor(0.))
+    """
 
     arg_constraints = {"rate": constraints.positive}  # noqa: RUF012
     support = constraints.nonnegative

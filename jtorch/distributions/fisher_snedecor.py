@@ -13,7 +13,12 @@ from jtorch.eager.public import Tensor
 
 
 class FisherSnedecor(Distribution):
-    """Chi2(df1) / df1 over Chi2(df2) / df2. Samples have no gradient."""
+    """Chi2(df1) / df1 over Chi2(df2) / df2. Samples have no gradient.
+
+    >>> import jtorch
+    >>> jtorch.distributions.FisherSnedecor(3.0, 4.0).mean  # df2 / (df2 - 2)
+    tensor(2.)
+    """
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}  # noqa: RUF012
     support = constraints.positive

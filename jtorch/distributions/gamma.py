@@ -12,7 +12,13 @@ from jtorch.eager.public import Tensor
 
 
 class Gamma(Distribution):
-    """Waiting times for ``concentration`` events at ``rate`` events per unit. Samples have no gradient."""
+    """Waiting times for ``concentration`` events at ``rate`` events per unit. Samples have no gradient.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Gamma(concentration=3.0, rate=2.0)
+    >>> d.mean, d.variance
+    (tensor(1.5000), tensor(0.7500))
+    """
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}  # noqa: RUF012
     support = constraints.nonnegative
@@ -59,7 +65,12 @@ class Gamma(Distribution):
 
 
 class Chi2(Gamma):
-    """The sum of ``df`` squares of standard normal variables."""
+    """The sum of ``df`` squares of standard normal variables.
+
+    >>> import jtorch
+    >>> jtorch.distributions.Chi2(3.0).mean, jtorch.distributions.Chi2(3.0).variance
+    (tensor(3.), tensor(6.))
+    """
 
     arg_constraints = {"df": constraints.positive}  # noqa: RUF012
 

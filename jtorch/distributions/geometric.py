@@ -13,7 +13,13 @@ from jtorch.nn.functional import binary_cross_entropy_with_logits
 
 
 class Geometric(ByProbabilities):
-    """How many trials fail before the first success, which has probability ``probs``."""
+    """How many trials fail before the first success, which has probability ``probs``.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Geometric(probs=0.25)
+    >>> d.mean, d.log_prob(jtorch.tensor(0.0)).exp()
+    (tensor(3.), tensor(0.2500))
+    """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
     support = constraints.nonnegative_integer

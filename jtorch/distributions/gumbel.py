@@ -14,7 +14,13 @@ EULER = 0.57721566490153286060
 
 
 class Gumbel(LocationScale):
-    """The law of the largest of many."""
+    """The law of the largest of many.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Gumbel(0.0, 1.0)
+    >>> d.mean, d.mode  # Euler's constant; loc
+    (tensor(0.5772), tensor(0.))
+    """
 
     @property
     def mean(self) -> Tensor:

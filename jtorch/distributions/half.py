@@ -54,7 +54,12 @@ class _Half(TransformedDistribution):
 
 
 class HalfNormal(_Half):
-    """|x| of a Normal(0, scale)."""
+    """|x| of a Normal(0, scale).
+
+    >>> import jtorch
+    >>> jtorch.distributions.HalfNormal(1.0).cdf(jtorch.tensor([0.0, 1.0]))  # normal within 1 deviation
+    tensor([0.0000, 0.6827])
+    """
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Normal(0, scale, validate_args=False), validate_args)
@@ -69,7 +74,12 @@ class HalfNormal(_Half):
 
 
 class HalfCauchy(_Half):
-    """|x| of a Cauchy(0, scale): a heavy tail, of infinite mean."""
+    """|x| of a Cauchy(0, scale): a heavy tail, of infinite mean.
+
+    >>> import jtorch
+    >>> jtorch.distributions.HalfCauchy(2.0).cdf(jtorch.tensor(2.0))  # the median is ``scale``
+    tensor(0.5000)
+    """
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Cauchy(0, scale, validate_args=False), validate_args)

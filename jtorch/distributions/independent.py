@@ -11,7 +11,14 @@ from jtorch.eager.public import Size, Tensor
 
 
 class Independent(Distribution):
-    """``base_distribution`` with its ``reinterpreted_batch_ndims`` last batch dims as part of the event."""
+    """``base_distribution`` with its ``reinterpreted_batch_ndims`` last batch dims as part of the event.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Normal(jtorch.zeros(2, 3), 1.0)
+    >>> rows = jtorch.distributions.Independent(d, 1)
+    >>> rows.batch_shape, rows.event_shape
+    (torch.Size([2]), torch.Size([3]))
+    """
 
     def __init__(
         self,

@@ -15,7 +15,12 @@ from jtorch.eager.public import Tensor
 
 
 class InverseGamma(TransformedDistribution):
-    """1 / x of a Gamma(concentration, rate). Samples have no gradient."""
+    """1 / x of a Gamma(concentration, rate). Samples have no gradient.
+
+    >>> import jtorch
+    >>> jtorch.distributions.InverseGamma(3.0, 4.0).mean  # rate / (concentration - 1)
+    tensor(2.)
+    """
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}  # noqa: RUF012
     support = constraints.positive

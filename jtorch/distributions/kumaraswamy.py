@@ -16,7 +16,12 @@ from jtorch.eager.public import Tensor
 
 
 class Kumaraswamy(TransformedDistribution):
-    """A share in (0, 1), much like Beta's, of which samples have a gradient."""
+    """A share in (0, 1), much like Beta's, of which samples have a gradient.
+
+    >>> import jtorch
+    >>> jtorch.distributions.Kumaraswamy(1.0, 1.0).mean  # uniform on (0, 1)
+    tensor(0.5000)
+    """
 
     arg_constraints = {  # noqa: RUF012
         "concentration1": constraints.positive, "concentration0": constraints.positive,

@@ -11,7 +11,13 @@ from jtorch.eager.public import Tensor
 
 
 class Laplace(LocationScale):
-    """Exponential to both sides of ``loc``."""
+    """Exponential to both sides of ``loc``.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Laplace(1.0, 2.0)
+    >>> d.mean, d.variance, d.cdf(jtorch.tensor(1.0))
+    (tensor(1.), tensor(8.), tensor(0.5000))
+    """
 
     @property
     def mean(self) -> Tensor:

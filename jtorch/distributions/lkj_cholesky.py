@@ -20,6 +20,11 @@ class LKJCholesky(Distribution):
     gives smaller correlations. Drawn by the onion method of
     Lewandowski, Kurowicka and Joe 2009, "Generating random correlation matrices based on vines and extended
     onion method".
+
+    >>> import jtorch
+    >>> factor = jtorch.distributions.LKJCholesky(3, concentration=0.5).sample()
+    >>> jtorch.allclose((factor @ factor.T).diagonal(), jtorch.ones(3))
+    True
     """
 
     arg_constraints = {"concentration": constraints.positive}  # noqa: RUF012

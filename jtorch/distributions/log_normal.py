@@ -12,7 +12,13 @@ from jtorch.eager.public import Tensor
 
 
 class LogNormal(TransformedDistribution):
-    """``exp`` of a Normal(loc, scale)."""
+    """``exp`` of a Normal(loc, scale).
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.LogNormal(0.0, 1.0)
+    >>> d.cdf(jtorch.tensor(1.0)), d.mean  # exp(0.5)
+    (tensor(0.5000), tensor(1.6487))
+    """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
     support = constraints.positive

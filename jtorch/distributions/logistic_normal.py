@@ -13,7 +13,13 @@ from jtorch.eager.public import Tensor
 
 
 class LogisticNormal(TransformedDistribution):
-    """n + 1 shares that ``StickBreakingTransform`` makes of n normal variables."""
+    """n + 1 shares that ``StickBreakingTransform`` makes of n normal variables.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.LogisticNormal(jtorch.zeros(3), jtorch.ones(3))
+    >>> jtorch.allclose(d.sample((2,)).sum(-1), jtorch.ones(2)), d.event_shape
+    (True, torch.Size([4]))
+    """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # noqa: RUF012
     support = constraints.simplex

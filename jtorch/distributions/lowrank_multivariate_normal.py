@@ -17,6 +17,13 @@ class LowRankMultivariateNormal(Distribution):
 
     With n by m factors densities cost n m^2 operations instead of n^3, by the lemmas of Woodbury and of the
     determinant: both go by the m by m matrix I + W^T D^-1 W, the capacitance.
+
+    >>> import jtorch
+    >>> from jtorch.distributions import LowRankMultivariateNormal
+    >>> d = LowRankMultivariateNormal(jtorch.zeros(2), jtorch.tensor([[1.0], [0.0]]), jtorch.ones(2))
+    >>> d.covariance_matrix
+    tensor([[2., 0.],
+            [0., 1.]])
     """
 
     arg_constraints = {  # noqa: RUF012

@@ -14,7 +14,13 @@ from jtorch.eager.public import Size, Tensor
 
 
 class Multinomial(OverCategorical):
-    """How often each index comes in ``total_count`` draws of a Categorical."""
+    """How often each index comes in ``total_count`` draws of a Categorical.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Multinomial(4, probs=jtorch.tensor([0.25, 0.75]))
+    >>> d.mean, d.sample().sum()
+    (tensor([1., 3.]), tensor(4.))
+    """
 
     def __init__(
         self,

@@ -13,7 +13,15 @@ from jtorch.eager.public import Size, Tensor
 
 
 class MultivariateNormal(Distribution):
-    """Normal vectors around ``loc``, by one of a covariance, its inverse, or its Cholesky factor."""
+    """Normal vectors around ``loc``, by one of a covariance, its inverse, or its Cholesky factor.
+
+    >>> import jtorch
+    >>> from jtorch.distributions import MultivariateNormal
+    >>> d = MultivariateNormal(jtorch.zeros(2), jtorch.tensor([[4.0, 0.0], [0.0, 9.0]]))
+    >>> d.scale_tril, d.variance
+    (tensor([[2., 0.],
+            [0., 3.]]), tensor([4., 9.]))
+    """
 
     arg_constraints = {  # noqa: RUF012
         "loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,

@@ -13,7 +13,12 @@ from jtorch.nn.functional import logsigmoid
 
 
 class NegativeBinomial(ByProbabilities):
-    """How many trials succeed, each with probability ``probs``, before ``total_count`` of them fail."""
+    """How many trials succeed, each with probability ``probs``, before ``total_count`` of them fail.
+
+    >>> import jtorch
+    >>> jtorch.distributions.NegativeBinomial(3.0, probs=jtorch.tensor(0.5)).mean
+    tensor(3.)
+    """
 
     arg_constraints = {  # noqa: RUF012
         "total_count": constraints.greater_than_eq(0), "probs": constraints.half_open_interval(0.0, 1.0),

@@ -11,7 +11,13 @@ from jtorch.eager.public import Tensor
 
 
 class Normal(LocationScale):
-    """The bell curve of mean ``loc`` and standard deviation ``scale``."""
+    """The bell curve of mean ``loc`` and standard deviation ``scale``.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Normal(jtorch.tensor(1.0), jtorch.tensor(2.0))
+    >>> d.mean, d.variance, d.cdf(jtorch.tensor(1.0))
+    (tensor(1.), tensor(4.), tensor(0.5000))
+    """
 
     @property
     def mean(self) -> Tensor:

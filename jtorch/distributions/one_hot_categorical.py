@@ -11,7 +11,13 @@ from jtorch.eager.public import Tensor
 
 
 class OneHotCategorical(OverCategorical):
-    """``Categorical`` whose values are rows of zeros with a 1 in the place of the index."""
+    """``Categorical`` whose values are rows of zeros with a 1 in the place of the index.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.OneHotCategorical(probs=jtorch.tensor([0.25, 0.75]))
+    >>> d.sample().sum(), d.log_prob(jtorch.tensor([0.0, 1.0])).exp()
+    (tensor(1.), tensor(0.7500))
+    """
 
     support = constraints.one_hot
     has_enumerate_support = True
@@ -62,7 +68,14 @@ class OneHotCategorical(OverCategorical):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """The same, with samples whose gradient is that of ``probs``."""
+    """The same, with samples whose gradient is that of ``probs``.
+
+    >>> import jtorch
+    >>> probs = jtorch.tensor([0.25, 0.75], requires_grad=True)
+    >>> sample = jtorch.distributions.OneHotCategoricalStraightThrough(probs=probs).rsample()
+    >>> sample.sum().item(), sample.requires_grad
+    (1.0, True)
+    """
 
     has_rsample = True
 

@@ -16,7 +16,13 @@ from jtorch.eager.public import Tensor
 
 
 class Pareto(TransformedDistribution):
-    """Values above ``scale`` whose density falls as x^-(alpha + 1)."""
+    """Values above ``scale`` whose density falls as x^-(alpha + 1).
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Pareto(1.0, 2.0)
+    >>> d.mean, d.cdf(jtorch.tensor(2.0))  # 1 - (1 / 2)^2
+    (tensor(2.), tensor(0.7500))
+    """
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}  # noqa: RUF012
 
@@ -51,6 +57,10 @@ class GeneralizedPareto(Distribution):
     """What lies above a high ``loc`` of any density: a tail whose heaviness is ``concentration``.
 
     It ends at loc - scale / concentration where that is negative, and is exponential where it is 0.
+
+    >>> import jtorch
+    >>> jtorch.distributions.GeneralizedPareto(0.0, 1.0, 0.5).mean  # scale / (1 - concentration)
+    tensor(2.)
     """
 
     arg_constraints = {  # noqa: RUF012

@@ -12,7 +12,13 @@ from jtorch.eager.public import Tensor
 
 
 class Poisson(Distribution):
-    """How many of ``rate`` expected events happen."""
+    """How many of ``rate`` expected events happen.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Poisson(3.0)
+    >>> d.mean, d.variance, d.log_prob(jtorch.tensor(0.0))
+    (tensor(3.), tensor(3.), tensor(-3.))
+    """
 
     arg_constraints = {"rate": constraints.nonnegative}  # noqa: RUF012
     support = constraints.nonnegative_integer

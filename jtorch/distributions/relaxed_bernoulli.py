@@ -49,7 +49,13 @@ class LogitRelaxedBernoulli(ByProbabilities):
 
 
 class RelaxedBernoulli(Relaxed):
-    """Numbers in (0, 1) that get to 0 and 1 as ``temperature`` gets to 0. Samples have a gradient."""
+    """Numbers in (0, 1) that get to 0 and 1 as ``temperature`` gets to 0. Samples have a gradient.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.RelaxedBernoulli(jtorch.tensor(0.5), probs=jtorch.tensor([0.1, 0.9]))
+    >>> bool(((d.rsample() > 0) & (d.rsample() < 1)).all())
+    True
+    """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
     support = constraints.unit_interval

@@ -54,7 +54,14 @@ class ExpRelaxedCategorical(OverCategorical):
 
 
 class RelaxedOneHotCategorical(Relaxed):
-    """Shares that get to one-hot rows as ``temperature`` gets to 0: Gumbel-softmax."""
+    """Shares that get to one-hot rows as ``temperature`` gets to 0: Gumbel-softmax.
+
+    >>> import jtorch
+    >>> from jtorch.distributions import RelaxedOneHotCategorical
+    >>> d = RelaxedOneHotCategorical(jtorch.tensor(0.5), probs=jtorch.tensor([0.1, 0.9]))
+    >>> jtorch.allclose(d.rsample().sum(), jtorch.tensor(1.0))
+    True
+    """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}  # noqa: RUF012
     support = constraints.simplex

@@ -13,7 +13,13 @@ from jtorch.eager.public import Tensor
 
 
 class StudentT(Distribution):
-    """A normal variable over the root of Chi2(``df``) / ``df``, scaled, moved. Samples have no gradient."""
+    """A normal variable over the root of Chi2(``df``) / ``df``, scaled, moved. Samples have no gradient.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.StudentT(4.0)
+    >>> d.mean, d.variance  # df / (df - 2)
+    (tensor(0.), tensor(2.))
+    """
 
     arg_constraints = {  # noqa: RUF012
         "df": constraints.positive, "loc": constraints.real, "scale": constraints.positive,

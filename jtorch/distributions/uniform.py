@@ -12,7 +12,13 @@ from jtorch.eager.public import Tensor
 
 
 class Uniform(Distribution):
-    """Equally likely anywhere in [low, high)."""
+    """Equally likely anywhere in [low, high).
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Uniform(0.0, 4.0)
+    >>> d.mean, d.cdf(jtorch.tensor(1.0)), d.log_prob(jtorch.tensor(1.0)).exp()
+    (tensor(2.), tensor(0.2500), tensor(0.2500))
+    """
 
     has_rsample = True
 

@@ -15,7 +15,12 @@ from jtorch.eager.public import Tensor
 
 
 class Weibull(TransformedDistribution):
-    """Times to a failure that gets likelier with age where ``concentration`` is above 1."""
+    """Times to a failure that gets likelier with age where ``concentration`` is above 1.
+
+    >>> import jtorch
+    >>> jtorch.distributions.Weibull(2.0, 1.0).mean  # for a concentration of 1 it is exponential
+    tensor(2.)
+    """
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}  # noqa: RUF012
     support = constraints.positive

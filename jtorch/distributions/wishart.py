@@ -19,6 +19,12 @@ class Wishart(Distribution):
 
     Samples have no gradient. Raises AssertionError unless one matrix is given, as PyTorch does, ValueError
     for ``df`` of at most n - 1; warns where it is below n.
+
+    >>> import jtorch
+    >>> d = jtorch.distributions.Wishart(df=jtorch.tensor(3.0), covariance_matrix=jtorch.eye(2))
+    >>> d.mean
+    tensor([[3., 0.],
+            [0., 3.]])
     """
 
     support = constraints.positive_definite

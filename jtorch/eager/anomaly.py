@@ -26,6 +26,15 @@ class detect_anomaly:  # noqa: N801
     """``with detect_anomaly(): ...``: backward errors name the forward call, and NaN is an error.
 
     Slow: for debugging only.
+
+    >>> import jtorch
+    >>> x = jtorch.zeros(1, requires_grad=True)
+    >>> with jtorch.autograd.detect_anomaly():
+    ...     try:
+    ...         (x.sqrt() * 0).sum().backward()
+    ...     except RuntimeError as error:
+    ...         print(error)
+    Function 'SqrtBackward0' returned nan values in its 0th output.
     """
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -44,7 +53,13 @@ class detect_anomaly:  # noqa: N801
 
 
 class set_detect_anomaly:  # noqa: N801
-    """Switch anomaly detection by a bool, at once; as a context manager it is undone at the end."""
+    """Switch anomaly detection by a bool, at once; as a context manager it is undone at the end.
+
+    >>> import jtorch
+    >>> with jtorch.autograd.set_detect_anomaly(True):
+    ...     print(jtorch.autograd.is_anomaly_enabled())
+    True
+    """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = list(ACTIVE)
@@ -66,6 +81,12 @@ def _set(modes: list[bool]) -> None:
 
 
 def is_anomaly_enabled() -> bool:
+    """Whether anomaly detection is on.
+
+    >>> import jtorch
+    >>> jtorch.autograd.is_anomaly_enabled()
+    False
+    """
     return bool(ACTIVE)
 
 

@@ -236,7 +236,23 @@ def _tensors(g: Any, as_value: Callable) -> Any:
 
 
 class Function(FunctionCtx, metaclass=watch.TellingClass):
-    """Base class of custom ops. See this module for the two ways to write one."""
+    """Base class of custom ops. See this module for the two ways to write one.
+
+    >>> import jtorch
+    >>> class Square(jtorch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * g
+    >>> x = jtorch.tensor(3.0, requires_grad=True)
+    >>> Square.apply(x).backward()
+    >>> x.grad
+    tensor(6.)
+    """
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:

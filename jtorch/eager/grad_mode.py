@@ -99,13 +99,27 @@ class no_grad(_Mode):  # noqa: N801
 
 
 class enable_grad(_Mode):  # noqa: N801
-    """Ops record, also inside ``no_grad``; not inside ``inference_mode``."""
+    """Ops record, also inside ``no_grad``; not inside ``inference_mode``.
+
+    >>> import jtorch
+    >>> x = jtorch.ones(1, requires_grad=True)
+    >>> with jtorch.no_grad(), jtorch.enable_grad():
+    ...     print((2 * x).requires_grad)
+    True
+    """
 
     changes: ClassVar[dict[str, Any]] = {"grad": True}
 
 
 class inference_mode(_Mode):  # noqa: N801
-    """Like ``no_grad``; ``inference_mode(False)`` records, also inside it."""
+    """Like ``no_grad``; ``inference_mode(False)`` records, also inside it.
+
+    >>> import jtorch
+    >>> x = jtorch.ones(1, requires_grad=True)
+    >>> with jtorch.inference_mode():
+    ...     print((2 * x).requires_grad)
+    False
+    """
 
     changes: ClassVar[dict[str, Any]] = {"grad": False, "inference": True}
     mode: bool = True
@@ -126,7 +140,14 @@ class inference_mode(_Mode):  # noqa: N801
 
 
 class set_grad_enabled:  # noqa: N801
-    """Set the grad mode by a bool: takes effect at once; as a context manager it is undone at the end."""
+    """Set the grad mode by a bool: takes effect at once; as a context manager it is undone at the end.
+
+    >>> import jtorch
+    >>> x = jtorch.ones(1, requires_grad=True)
+    >>> with jtorch.set_grad_enabled(False):
+    ...     print((2 * x).requires_grad)
+    False
+    """
 
     def __init__(self, mode: bool) -> None:
         self.mode = bool(mode)

@@ -49,6 +49,11 @@ def gradcheck(
     parts, and that backward multiplies by its ``grad_output``. Every element is checked, with ``fast_mode``,
     too. Raises GradcheckError where they differ (or returns False with ``raise_exception=False``), ValueError
     where no input requires grad, and NotImplementedError for checks of forward mode and of batched gradients.
+
+    >>> import jtorch
+    >>> x = jtorch.tensor([1.0, 2.0], dtype=jtorch.float64, requires_grad=True)
+    >>> jtorch.autograd.gradcheck(lambda x: x**3, (x,))
+    True
     """
     if check_forward_ad or check_batched_forward_grad or check_batched_grad or not check_backward_ad:
         raise NotImplementedError("gradcheck: only backward mode, without batched gradients, can be checked")
@@ -214,6 +219,11 @@ def gradgradcheck(
     """The same for the gradients of ``func`` themselves: checks what ``create_graph=True`` gives.
 
     ``grad_outputs`` are the directions, drawn at random where they are left out.
+
+    >>> import jtorch
+    >>> x = jtorch.tensor([1.0, 2.0], dtype=jtorch.float64, requires_grad=True)
+    >>> jtorch.autograd.gradgradcheck(lambda x: x**3, (x,))
+    True
     """
     if check_fwd_over_rev or not check_rev_over_rev:
         raise NotImplementedError("gradgradcheck: only backward mode can be checked")

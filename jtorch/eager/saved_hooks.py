@@ -49,6 +49,13 @@ class saved_tensors_hooks:  # noqa: N801
     ``pack`` gets the tensor off the tape and may return anything; ``unpack`` must give back a tensor of the
     same elements, and is called at each use. Of nested blocks the innermost counts. Changes in place of
     saved tensors are not noticed then.
+
+    >>> import jtorch
+    >>> x = jtorch.tensor(3.0, requires_grad=True)
+    >>> with jtorch.autograd.graph.saved_tensors_hooks(lambda t: print("saved", t), lambda t: t):
+    ...     y = x.exp()
+    saved tensor(20.0855)
+
     Source: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.saved_tensors_hooks
     """
 
@@ -71,6 +78,15 @@ class saved_tensors_hooks:  # noqa: N801
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Entering ``saved_tensors_hooks`` inside raises RuntimeError(error_message).
+
+    >>> import jtorch
+    >>> with jtorch.autograd.graph.disable_saved_tensors_hooks("not here"):
+    ...     try:
+    ...         with jtorch.autograd.graph.save_on_cpu():
+    ...             pass
+    ...     except RuntimeError as error:
+    ...         print(error)
+    not here
 
     Source: https://docs.pytorch.org/docs/stable/autograd.html#torch.autograd.graph.disable_saved_tensors_hooks
     """

@@ -45,6 +45,11 @@ def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
 
     The gradient has the structure of the arguments that ``argnums`` names. With ``has_aux`` the value is
     ``(output, aux)``.
+
+    >>> import jtorch
+    >>> jtorch.func.grad_and_value(lambda x: x**3)(jtorch.tensor(2.0))
+    (tensor(12.), tensor(8.))
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.func.grad_and_value.html
     """
 
@@ -78,6 +83,12 @@ def _check_scalar(output: Any) -> None:
 def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
     """A function that gives the gradient of ``func``; ``(gradient, aux)`` with ``has_aux``. It nests.
 
+    >>> import jtorch
+    >>> jtorch.func.grad(lambda x: x**3)(jtorch.tensor(2.0))  # 3 x^2
+    tensor(12.)
+    >>> jtorch.func.grad(jtorch.func.grad(lambda x: x**3))(jtorch.tensor(2.0))  # 6 x
+    tensor(12.)
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.func.grad.html
     """
     both = grad_and_value(func, argnums, has_aux)
@@ -94,6 +105,12 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """``(output, vjp_fn)``: ``vjp_fn(cotangents)`` gives a tuple, a product per primal.
 
     With ``has_aux`` also what ``func`` returned second.
+
+    >>> import jtorch
+    >>> output, vjp_fn = jtorch.func.vjp(lambda x: x**2, jtorch.tensor([1.0, 2.0]))
+    >>> output, vjp_fn(jtorch.tensor([1.0, 10.0]))
+    (tensor([1., 4.]), (tensor([ 2., 40.]),))
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.func.vjp.html
     """
     with enable_grad():
@@ -123,6 +140,11 @@ def jvp(
     """``(output, product)``: the derivative of ``func`` at ``primals`` along ``tangents``.
 
     Made of two backward passes: the first is linear in its cotangents, the second differentiates it.
+
+    >>> import jtorch
+    >>> jtorch.func.jvp(lambda x: x**2, (jtorch.tensor([1.0, 2.0]),), (jtorch.tensor([1.0, 10.0]),))
+    (tensor([1., 4.]), tensor([ 2., 40.]))
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.func.jvp.html
     """
     if not isinstance(primals, tuple):

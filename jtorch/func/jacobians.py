@@ -24,6 +24,12 @@ def jacrev(
 
     It has the structure of the output, with the structure of the chosen arguments in each place. It nests.
     With ``chunk_size`` it goes backward from so many elements at once.
+
+    >>> import jtorch
+    >>> jtorch.func.jacrev(lambda x: x**2)(jtorch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.func.jacrev.html
     """
     if chunk_size is not None and chunk_size <= 0:
@@ -40,6 +46,11 @@ def jacfwd(
 ) -> Callable:
     """The numbers of ``jacrev``, for functions of few inputs and many outputs.
 
+    >>> import jtorch
+    >>> jtorch.func.jacfwd(lambda x: x**2)(jtorch.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.func.jacfwd.html
     """
     return _jacobian(func, argnums, has_aux, "jacfwd", _rows_or_columns)
@@ -47,6 +58,11 @@ def jacfwd(
 
 def hessian(func: Callable, argnums: Argnums = 0) -> Callable:
     """A function that gives the second derivatives: the Jacobian of the Jacobian.
+
+    >>> import jtorch
+    >>> jtorch.func.hessian(lambda x: (x**3).sum())(jtorch.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.func.hessian.html
     """

@@ -27,6 +27,10 @@ class _AdaptiveAvgPool(Module):
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """Means of ``output_size`` windows of sequences.
 
+    >>> import jtorch
+    >>> jtorch.nn.AdaptiveAvgPool1d(2)(jtorch.tensor([[[1.0, 3.0, 5.0, 7.0]]]))
+    tensor([[[2., 6.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html
     """
 
@@ -36,6 +40,12 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """Means of boxes of images, as many as ``output_size`` says; None keeps a size.
 
+    >>> import jtorch
+    >>> jtorch.nn.AdaptiveAvgPool2d(1)(jtorch.arange(4.0).reshape(1, 1, 2, 2)).item()
+    1.5
+    >>> jtorch.nn.AdaptiveAvgPool2d((7, None))(jtorch.zeros(1, 64, 10, 9)).shape
+    torch.Size([1, 64, 7, 9])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
     """
 
@@ -44,6 +54,10 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """Means of boxes of volumes.
+
+    >>> import jtorch
+    >>> jtorch.nn.AdaptiveAvgPool3d((5, 1, None))(jtorch.zeros(1, 64, 8, 9, 10)).shape
+    torch.Size([1, 64, 5, 1, 10])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool3d.html
     """
@@ -63,6 +77,10 @@ class _AdaptiveMaxPool(_AdaptiveAvgPool):
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     """The largest elements of ``output_size`` windows of sequences.
 
+    >>> import jtorch
+    >>> jtorch.nn.AdaptiveMaxPool1d(2)(jtorch.tensor([[[1.0, 3.0, 7.0, 5.0]]]))
+    tensor([[[3., 7.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool1d.html
     """
 
@@ -72,6 +90,10 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     """The largest elements of boxes of images.
 
+    >>> import jtorch
+    >>> jtorch.nn.AdaptiveMaxPool2d(1)(jtorch.arange(4.0).reshape(1, 1, 2, 2)).item()
+    3.0
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool2d.html
     """
 
@@ -80,6 +102,10 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """The largest elements of boxes of volumes.
+
+    >>> import jtorch
+    >>> jtorch.nn.AdaptiveMaxPool3d((5, 1, None))(jtorch.zeros(1, 64, 8, 9, 10)).shape
+    torch.Size([1, 64, 5, 1, 10])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool3d.html
     """

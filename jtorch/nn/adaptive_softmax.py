@@ -27,6 +27,13 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     """Log-probabilities of targets among ``n_classes``, sorted by frequency and cut at ``cutoffs``.
 
     All clusters are computed for every row, so that shapes depend on no target and steps can be compiled.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.AdaptiveLogSoftmaxWithLoss(16, 1000, cutoffs=[10, 100])
+    >>> out, loss = layer(jtorch.randn(4, 16), jtorch.tensor([3, 50, 999, 0]))
+    >>> out.shape, layer.log_prob(jtorch.randn(4, 16)).shape
+    (torch.Size([4]), torch.Size([4, 1000]))
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveLogSoftmaxWithLoss.html
     """
 

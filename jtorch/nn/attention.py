@@ -30,6 +30,13 @@ class MultiheadAttention(Module):
 
     Unlike in PyTorch the result does not depend on whether gradients are recorded: there is no second,
     faster path for inference.
+
+    >>> import jtorch
+    >>> attention = jtorch.nn.MultiheadAttention(8, num_heads=2, batch_first=True)
+    >>> out, weights = attention(jtorch.zeros(4, 5, 8), jtorch.zeros(4, 6, 8), jtorch.zeros(4, 6, 8))
+    >>> out.shape, weights.shape
+    (torch.Size([4, 5, 8]), torch.Size([4, 5, 6]))
+
     Source: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
     """
 

@@ -106,6 +106,13 @@ class BatchNorm1d(_BatchNorm):
     In training running statistics follow the batch's by ``momentum`` (None: their mean over all batches); in
     evaluation they are used. Raises ValueError for other numbers of dims. Source: Ioffe and Szegedy 2015,
     arXiv:1502.03167.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.BatchNorm1d(1)
+    >>> layer(jtorch.tensor([[0.0], [4.0]])).round(decimals=3).tolist()
+    [[-1.0], [1.0]]
+    >>> layer.running_mean  # a tenth of the way from 0 to the batch's mean 2
+    tensor([0.2000])
     """
 
     ranks, expected = (2, 3), "2D or 3D"
@@ -128,6 +135,10 @@ class BatchNorm2d(_BatchNorm):
 
 class BatchNorm3d(_BatchNorm):
     """``BatchNorm1d`` of volumes (N, C, D, H, W).
+
+    >>> import jtorch
+    >>> jtorch.nn.BatchNorm3d(4)(jtorch.zeros(2, 4, 3, 8, 8)).shape
+    torch.Size([2, 4, 3, 8, 8])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm3d.html
     """
@@ -172,18 +183,34 @@ class _InstanceNorm(_Norm):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Each channel of each example of (N, C, L) to mean 0 and variance 1. Source: arXiv:1607.08022."""
+    """Each channel of each example of (N, C, L) to mean 0 and variance 1. Source: arXiv:1607.08022.
+
+    >>> import jtorch
+    >>> jtorch.nn.InstanceNorm1d(1)(jtorch.tensor([[[0.0, 4.0]], [[10.0, 30.0]]])).round(decimals=3).tolist()
+    [[[-1.0, 1.0]], [[-1.0, 1.0]]]
+    """
 
     alone, expected = 2, "2D or 3D"
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Each channel of each image of (N, C, H, W) to mean 0 and variance 1. Source: arXiv:1607.08022."""
+    """Each channel of each image of (N, C, H, W) to mean 0 and variance 1. Source: arXiv:1607.08022.
+
+    >>> import jtorch
+    >>> out = jtorch.nn.InstanceNorm2d(3)(jtorch.randn(8, 3, 4, 4) * 5 + 2)
+    >>> jtorch.allclose(out.mean((2, 3)), jtorch.zeros(8, 3), atol=1e-5)
+    True
+    """
 
     alone, expected = 3, "3D or 4D"
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Each channel of each volume of (N, C, D, H, W) to mean 0 and variance 1. Source: arXiv:1607.08022."""
+    """Each channel of each volume of (N, C, D, H, W) to mean 0 and variance 1. Source: arXiv:1607.08022.
+
+    >>> import jtorch
+    >>> jtorch.nn.InstanceNorm3d(4)(jtorch.zeros(2, 4, 3, 8, 8)).shape
+    torch.Size([2, 4, 3, 8, 8])
+    """
 
     alone, expected = 4, "4D or 5D"

@@ -154,7 +154,13 @@ class Sequential(_Indexed):
 
 
 class ModuleList(_Indexed):
-    """A list of modules."""
+    """A list of modules.
+
+    >>> import jtorch
+    >>> layers = jtorch.nn.ModuleList([jtorch.nn.Linear(2, 2) for _ in range(3)])
+    >>> len(layers), len(list(layers.parameters()))
+    (3, 6)
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -189,7 +195,13 @@ class ModuleList(_Indexed):
 
 
 class ModuleDict(Module):
-    """Modules by name."""
+    """Modules by name.
+
+    >>> import jtorch
+    >>> layers = jtorch.nn.ModuleDict({"conv": jtorch.nn.Conv2d(1, 2, 3), "act": jtorch.nn.ReLU()})
+    >>> layers["act"](jtorch.tensor([-1.0, 1.0])), list(layers)
+    (tensor([0., 1.]), ['conv', 'act'])
+    """
 
     def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
         super().__init__()

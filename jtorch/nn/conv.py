@@ -128,6 +128,11 @@ class Conv1d(_Conv):
     """Cross-correlation of sequences: (N, in_channels, L) to (N, out_channels, OL).
 
     Parameters, initial values and errors are those of ``Conv2d``.
+
+    >>> import jtorch
+    >>> jtorch.nn.Conv1d(16, 33, kernel_size=3, stride=2)(jtorch.zeros(20, 16, 50)).shape
+    torch.Size([20, 33, 24])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv1d.html
     """
 
@@ -154,6 +159,10 @@ class Conv2d(_Conv):
 
 class Conv3d(_Conv):
     """Cross-correlation of volumes: (N, in_channels, D, H, W) to (N, out_channels, OD, OH, OW).
+
+    >>> import jtorch
+    >>> jtorch.nn.Conv3d(2, 4, kernel_size=(3, 1, 1))(jtorch.zeros(1, 2, 10, 5, 5)).shape
+    torch.Size([1, 4, 8, 5, 5])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv3d.html
     """
@@ -217,6 +226,10 @@ class _ConvTranspose(_ConvNd):
 class ConvTranspose1d(_ConvTranspose):
     """The gradient of ``Conv1d`` to its input, as a layer: (N, in_channels, L) to (N, out_channels, OL).
 
+    >>> import jtorch
+    >>> jtorch.nn.ConvTranspose1d(16, 33, kernel_size=3, stride=2)(jtorch.zeros(20, 16, 24)).shape
+    torch.Size([20, 33, 49])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose1d.html
     """
 
@@ -228,6 +241,12 @@ class ConvTranspose2d(_ConvTranspose):
     """The gradient of ``Conv2d`` to its input, as a layer; ``weight`` is (in, out / groups, kh, kw).
 
     Raises ValueError for a padding mode other than zeros, and for an ``output_size`` out of reach.
+
+    >>> import jtorch
+    >>> up = jtorch.nn.ConvTranspose2d(8, 3, kernel_size=2, stride=2)
+    >>> up(jtorch.zeros(1, 8, 14, 14)).shape, up.weight.shape
+    (torch.Size([1, 3, 28, 28]), torch.Size([8, 3, 2, 2]))
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose2d.html
     """
 
@@ -238,6 +257,10 @@ class ConvTranspose2d(_ConvTranspose):
 class ConvTranspose3d(_ConvTranspose):
     """The gradient of ``Conv3d`` to its input, as a layer.
 
+    >>> import jtorch
+    >>> jtorch.nn.ConvTranspose3d(8, 3, kernel_size=2, stride=2)(jtorch.zeros(1, 8, 3, 4, 5)).shape
+    torch.Size([1, 3, 6, 8, 10])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose3d.html
     """
 
@@ -247,6 +270,12 @@ class ConvTranspose3d(_ConvTranspose):
 
 class Unfold(Module):
     """The windows of images (N, C, H, W) as columns (N, C * kh * kw, windows).
+
+    >>> import jtorch
+    >>> jtorch.nn.Unfold(2)(jtorch.arange(9.0).reshape(1, 1, 3, 3))[0, :, 0]  # the window at the upper left
+    tensor([0., 1., 3., 4.])
+    >>> jtorch.nn.Unfold(kernel_size=(2, 3))(jtorch.zeros(2, 5, 3, 4)).shape
+    torch.Size([2, 30, 4])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Unfold.html
     """
@@ -272,6 +301,12 @@ class Unfold(Module):
 
 class Fold(Unfold):
     """Columns added up where ``Unfold`` took them: (N, C * kh * kw, windows) to (N, C, *output_size).
+
+    >>> import jtorch
+    >>> jtorch.nn.Fold((3, 3), kernel_size=2)(jtorch.ones(1, 4, 4))[0, 0]  # in how many windows each place is
+    tensor([[1., 2., 1.],
+            [2., 4., 2.],
+            [1., 2., 1.]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Fold.html
     """

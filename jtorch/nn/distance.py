@@ -11,7 +11,12 @@ from jtorch.nn.module import Module
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between two vectors along ``dim``, their lengths at least ``eps``."""
+    """The cosine of the angle between two vectors along ``dim``, their lengths at least ``eps``.
+
+    >>> import jtorch
+    >>> jtorch.nn.CosineSimilarity()(jtorch.tensor([[2.0, 0.0]]), jtorch.tensor([[0.0, 3.0]]))
+    tensor([0.])
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
@@ -23,7 +28,12 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """The ``p``-norm of x1 - x2 + eps over the last dim."""
+    """The ``p``-norm of x1 - x2 + eps over the last dim.
+
+    >>> import jtorch
+    >>> jtorch.nn.PairwiseDistance(eps=0.0)(jtorch.tensor([[0.0, 0.0]]), jtorch.tensor([[3.0, 4.0]]))
+    tensor([5.])
+    """
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()

@@ -44,19 +44,37 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """Dropout of whole channels of (N, C, L) or (C, L). Source: Tompson et al. 2014, arXiv:1411.4280."""
+    """Dropout of whole channels of (N, C, L) or (C, L). Source: Tompson et al. 2014, arXiv:1411.4280.
+
+    >>> import jtorch
+    >>> out = jtorch.nn.Dropout1d(p=0.5)(jtorch.ones(1, 100, 8))
+    >>> sorted({tuple(row) for row in out[0, :, :2].tolist()})  # a channel as a whole
+    [(0.0, 0.0), (2.0, 2.0)]
+    """
 
     drop = staticmethod(F.dropout1d)
 
 
 class Dropout2d(_Dropout):
-    """Dropout of whole channels of (N, C, H, W). Source: Tompson et al. 2014, arXiv:1411.4280."""
+    """Dropout of whole channels of (N, C, H, W). Source: Tompson et al. 2014, arXiv:1411.4280.
+
+    >>> import jtorch
+    >>> out = jtorch.nn.Dropout2d(p=0.5)(jtorch.ones(1, 100, 4, 4))
+    >>> set(out.mean((2, 3)).flatten().tolist()) == {0.0, 2.0}  # a channel as a whole
+    True
+    """
 
     drop = staticmethod(F.dropout2d)
 
 
 class Dropout3d(_Dropout):
-    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> import jtorch
+    >>> out = jtorch.nn.Dropout3d(p=0.5)(jtorch.ones(1, 100, 2, 2, 2))
+    >>> set(out.mean((2, 3, 4)).flatten().tolist()) == {0.0, 2.0}  # a channel as a whole
+    True
+    """
 
     drop = staticmethod(F.dropout3d)
 
@@ -64,12 +82,23 @@ class Dropout3d(_Dropout):
 class AlphaDropout(_Dropout):
     """Dropout for SELU networks: keeps mean 0 and variance 1. Source: Klambauer et al. 2017,
     arXiv:1706.02515.
+
+    >>> import jtorch
+    >>> out = jtorch.nn.AlphaDropout(p=0.5)(jtorch.randn(100_000))
+    >>> abs(out.mean().item()) < 0.02, abs(out.std().item() - 1) < 0.02
+    (True, True)
     """
 
     drop = staticmethod(F.alpha_dropout)
 
 
 class FeatureAlphaDropout(_Dropout):
-    """``AlphaDropout`` of whole channels."""
+    """``AlphaDropout`` of whole channels.
+
+    >>> import jtorch
+    >>> jtorch.nn.FeatureAlphaDropout(p=0.5).eval()(jtorch.ones(1, 2, 2))
+    tensor([[[1., 1.],
+             [1., 1.]]])
+    """
 
     drop = staticmethod(F.feature_alpha_dropout)

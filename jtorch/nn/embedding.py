@@ -137,6 +137,13 @@ class EmbeddingBag(_Table):
     """The sum, mean or maximum of the rows in each bag: (B, n), or a vector and offsets, to (B, width).
 
     Arguments as in ``Embedding`` and ``nn.functional.embedding_bag``.
+
+    >>> import jtorch
+    >>> bags = jtorch.nn.EmbeddingBag.from_pretrained(jtorch.tensor([[1.0, 2.0], [3.0, 4.0]]), mode="sum")
+    >>> bags(jtorch.tensor([0, 1, 1]), jtorch.tensor([0, 1]))  # one bag of row 0, one of row 1 twice
+    tensor([[1., 2.],
+            [6., 8.]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.EmbeddingBag.html
     """
 

@@ -47,6 +47,12 @@ class FractionalMaxPool2d(_FractionalMaxPool):
     """The largest element of each window of images, at random places: (N, C, H, W) to ``output_size``, or to
     ``output_ratio`` of the size.
 
+    >>> import jtorch
+    >>> jtorch.nn.FractionalMaxPool2d(3, output_size=(13, 12))(jtorch.zeros(1, 16, 50, 32)).shape
+    torch.Size([1, 16, 13, 12])
+    >>> jtorch.nn.FractionalMaxPool2d(3, output_ratio=0.5)(jtorch.zeros(1, 16, 50, 32)).shape
+    torch.Size([1, 16, 25, 16])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.FractionalMaxPool2d.html
     """
 
@@ -56,6 +62,10 @@ class FractionalMaxPool2d(_FractionalMaxPool):
 class FractionalMaxPool3d(_FractionalMaxPool):
     """The largest element of each window of volumes, at random places: (N, C, T, H, W) to ``output_size``, or
     to ``output_ratio`` of the size.
+
+    >>> import jtorch
+    >>> jtorch.nn.FractionalMaxPool3d(3, output_size=(13, 12, 11))(jtorch.zeros(1, 2, 50, 32, 16)).shape
+    torch.Size([1, 2, 13, 12, 11])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.FractionalMaxPool3d.html
     """

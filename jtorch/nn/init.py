@@ -27,6 +27,12 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """How much ``nonlinearity`` shrinks its input, to be made good by the weights before it.
 
     ``param`` is the negative slope of leaky_relu. Raises ValueError for a name it does not know.
+
+    >>> import jtorch
+    >>> jtorch.nn.init.calculate_gain("relu")  # the root of 2
+    1.4142135623730951
+    >>> jtorch.nn.init.calculate_gain("leaky_relu", 1.0)
+    1.0
     """
     if nonlinearity in _PLAIN_GAIN:
         return 1
@@ -65,46 +71,93 @@ def _overwrite(target: Tensor, values: Tensor) -> Tensor:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform on [a, b)."""
+    """Uniform on [a, b).
+
+    >>> import jtorch
+    >>> w = jtorch.nn.init.uniform_(jtorch.empty(3, 5), a=2.0, b=3.0)
+    >>> w.shape, bool(((w >= 2) & (w < 3)).all())
+    (torch.Size([3, 5]), True)
+    """
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with the given mean and standard deviation."""
+    """Normal with the given mean and standard deviation.
+
+    >>> import jtorch
+    >>> w = jtorch.nn.init.normal_(jtorch.empty(1000), mean=3.0, std=0.0)
+    >>> bool((w == 3).all())
+    True
+    """
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """The same number everywhere."""
+    """The same number everywhere.
+
+    >>> import jtorch
+    >>> jtorch.nn.init.constant_(jtorch.empty(2), 0.5)
+    tensor([0.5000, 0.5000])
+    """
     with no_grad():
         return tensor.fill_(val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros everywhere.
+
+    >>> import jtorch
+    >>> jtorch.nn.init.zeros_(jtorch.nn.Linear(3, 2).bias).tolist()
+    [0.0, 0.0]
+    """
     return constant_(tensor, 0.0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
+    """Ones everywhere.
+
+    >>> import jtorch
+    >>> jtorch.nn.init.ones_(jtorch.empty(2))
+    tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity matrix. Raises ValueError unless the tensor has two dims."""
+    """The identity matrix. Raises ValueError unless the tensor has two dims.
+
+    >>> import jtorch
+    >>> jtorch.nn.init.eye_(jtorch.empty(2, 3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
+    """
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     return _overwrite(tensor, _from_numpy(np.eye(*tensor.shape), tensor))
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform with standard deviation gain sqrt(2 / (fan_in + fan_out)). Glorot and Bengio 2010."""
+    """Uniform with standard deviation gain sqrt(2 / (fan_in + fan_out)). Glorot and Bengio 2010.
+
+    >>> import jtorch
+    >>> w = jtorch.nn.init.xavier_uniform_(jtorch.empty(2, 4))
+    >>> bool((w.abs() <= 1).all())  # sqrt(3) times the deviation sqrt(2 / (2 + 4))
+    True
+    """
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with standard deviation gain sqrt(2 / (fan_in + fan_out)). Glorot and Bengio 2010."""
+    """Normal with standard deviation gain sqrt(2 / (fan_in + fan_out)). Glorot and Bengio 2010.
+
+    >>> import jtorch
+    >>> w = jtorch.nn.init.xavier_normal_(jtorch.empty(100, 100))
+    >>> abs(w.std().item() - 0.1) < 0.01  # sqrt(2 / 200)
+    True
+    """
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
 
 
@@ -126,7 +179,13 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Uniform with standard deviation gain / sqrt(fan); ``a`` is leaky_relu's slope. He et al. 2015."""
+    """Uniform with standard deviation gain / sqrt(fan); ``a`` is leaky_relu's slope. He et al. 2015.
+
+    >>> import jtorch
+    >>> w = jtorch.nn.init.kaiming_uniform_(jtorch.empty(5, 6), nonlinearity="relu")
+    >>> bool((w.abs() <= 1).all())  # sqrt(3) times the deviation sqrt(2 / 6)
+    True
+    """
     if _is_empty(tensor):
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
@@ -140,14 +199,26 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Normal with standard deviation gain / sqrt(fan); ``a`` is leaky_relu's slope. He et al. 2015."""
+    """Normal with standard deviation gain / sqrt(fan); ``a`` is leaky_relu's slope. He et al. 2015.
+
+    >>> import jtorch
+    >>> w = jtorch.nn.init.kaiming_normal_(jtorch.empty(100, 200), nonlinearity="relu")
+    >>> abs(w.std().item() - 0.1) < 0.01  # sqrt(2 / 200)
+    True
+    """
     if _is_empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """Rows (or columns, where there are fewer) orthogonal and of length ``gain``. Saxe et al. 2013."""
+    """Rows (or columns, where there are fewer) orthogonal and of length ``gain``. Saxe et al. 2013.
+
+    >>> import jtorch
+    >>> w = jtorch.nn.init.orthogonal_(jtorch.empty(3, 5))
+    >>> jtorch.allclose(w @ w.T, jtorch.eye(3), atol=1e-5)
+    True
+    """
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:
@@ -168,7 +239,13 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Any = None,
 ) -> Tensor:
-    """Normal, limited to [a, b]: the inverse distribution function of one uniform draw each."""
+    """Normal, limited to [a, b]: the inverse distribution function of one uniform draw each.
+
+    >>> import jtorch
+    >>> w = jtorch.nn.init.trunc_normal_(jtorch.empty(1000), a=-0.5, b=0.5)
+    >>> bool((w.abs() <= 0.5).all())
+    True
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may "
@@ -189,7 +266,13 @@ def trunc_normal_(
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normal, with a share ``sparsity`` of each column, chosen at random, set to 0. Martens 2010."""
+    """Normal, with a share ``sparsity`` of each column, chosen at random, set to 0. Martens 2010.
+
+    >>> import jtorch
+    >>> w = jtorch.nn.init.sparse_(jtorch.empty(10, 3), sparsity=0.2)
+    >>> (w == 0).sum(0)  # two of ten in each column
+    tensor([2, 2, 2])
+    """
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
@@ -200,7 +283,14 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Convolution weights that pass on as many channels as possible, in each of ``groups``."""
+    """Convolution weights that pass on as many channels as possible, in each of ``groups``.
+
+    >>> import jtorch
+    >>> w = jtorch.nn.init.dirac_(jtorch.empty(2, 2, 3))
+    >>> jtorch.nn.functional.conv1d(jtorch.tensor([[1.0, 2.0], [3.0, 4.0]]), w, padding=1)  # as it was
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
     if tensor.ndim not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     if tensor.shape[0] % groups:

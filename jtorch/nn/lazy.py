@@ -69,7 +69,13 @@ def _materialize_to_load(module: Any, state_dict: Any, prefix: str, *_: Any) -> 
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A Linear whose ``in_features`` is the length of its first input's last dim."""
+    """A Linear whose ``in_features`` is the length of its first input's last dim.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyLinear(2)
+    >>> layer(jtorch.zeros(5, 3)).shape, layer
+    (torch.Size([5, 2]), Linear(in_features=3, out_features=2, bias=True))
+    """
 
     cls_to_become = Linear
 

@@ -61,37 +61,73 @@ class _LazyConv(LazyModuleMixin):
 
 
 class LazyConv1d(_LazyConv, conv.Conv1d):
-    """A Conv1d whose ``in_channels`` its first input tells."""
+    """A Conv1d whose ``in_channels`` its first input tells.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyConv1d(8, kernel_size=3)
+    >>> layer(jtorch.zeros(1, 4, 10)).shape, layer.in_channels
+    (torch.Size([1, 8, 8]), 4)
+    """
 
     cls_to_become = conv.Conv1d
 
 
 class LazyConv2d(_LazyConv, conv.Conv2d):
-    """A Conv2d whose ``in_channels`` its first input tells."""
+    """A Conv2d whose ``in_channels`` its first input tells.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyConv2d(8, kernel_size=3, padding=1)
+    >>> layer(jtorch.zeros(1, 3, 28, 28)).shape, layer.in_channels
+    (torch.Size([1, 8, 28, 28]), 3)
+    """
 
     cls_to_become = conv.Conv2d
 
 
 class LazyConv3d(_LazyConv, conv.Conv3d):
-    """A Conv3d whose ``in_channels`` its first input tells."""
+    """A Conv3d whose ``in_channels`` its first input tells.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyConv3d(8, kernel_size=1)
+    >>> layer(jtorch.zeros(1, 2, 3, 4, 5)).shape, layer.in_channels
+    (torch.Size([1, 8, 3, 4, 5]), 2)
+    """
 
     cls_to_become = conv.Conv3d
 
 
 class LazyConvTranspose1d(_LazyConv, conv.ConvTranspose1d):
-    """A ConvTranspose1d whose ``in_channels`` its first input tells."""
+    """A ConvTranspose1d whose ``in_channels`` its first input tells.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyConvTranspose1d(8, kernel_size=2, stride=2)
+    >>> layer(jtorch.zeros(1, 4, 10)).shape, layer.in_channels
+    (torch.Size([1, 8, 20]), 4)
+    """
 
     cls_to_become = conv.ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConv, conv.ConvTranspose2d):
-    """A ConvTranspose2d whose ``in_channels`` its first input tells."""
+    """A ConvTranspose2d whose ``in_channels`` its first input tells.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyConvTranspose2d(3, kernel_size=2, stride=2)
+    >>> layer(jtorch.zeros(1, 8, 14, 14)).shape, layer.in_channels
+    (torch.Size([1, 3, 28, 28]), 8)
+    """
 
     cls_to_become = conv.ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConv, conv.ConvTranspose3d):
-    """A ConvTranspose3d whose ``in_channels`` its first input tells."""
+    """A ConvTranspose3d whose ``in_channels`` its first input tells.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyConvTranspose3d(3, kernel_size=2, stride=2)
+    >>> layer(jtorch.zeros(1, 2, 3, 4, 5)).shape, layer.in_channels
+    (torch.Size([1, 3, 6, 8, 10]), 2)
+    """
 
     cls_to_become = conv.ConvTranspose3d
 
@@ -141,36 +177,72 @@ class _LazyNorm(LazyModuleMixin):
 
 
 class LazyBatchNorm1d(_LazyNorm, batch_norm.BatchNorm1d):
-    """A BatchNorm1d whose ``num_features`` its first input tells."""
+    """A BatchNorm1d whose ``num_features`` its first input tells.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyBatchNorm1d()
+    >>> layer(jtorch.zeros(4, 10)).shape, layer.num_features
+    (torch.Size([4, 10]), 10)
+    """
 
     cls_to_become = batch_norm.BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNorm, batch_norm.BatchNorm2d):
-    """A BatchNorm2d whose ``num_features`` its first input tells."""
+    """A BatchNorm2d whose ``num_features`` its first input tells.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyBatchNorm2d()
+    >>> layer(jtorch.zeros(4, 3, 8, 8)).shape, layer.num_features
+    (torch.Size([4, 3, 8, 8]), 3)
+    """
 
     cls_to_become = batch_norm.BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNorm, batch_norm.BatchNorm3d):
-    """A BatchNorm3d whose ``num_features`` its first input tells."""
+    """A BatchNorm3d whose ``num_features`` its first input tells.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyBatchNorm3d()
+    >>> layer(jtorch.zeros(4, 2, 3, 4, 5)).shape, layer.num_features
+    (torch.Size([4, 2, 3, 4, 5]), 2)
+    """
 
     cls_to_become = batch_norm.BatchNorm3d
 
 
 class LazyInstanceNorm1d(_LazyNorm, batch_norm.InstanceNorm1d):
-    """An InstanceNorm1d whose ``num_features`` its first input tells."""
+    """An InstanceNorm1d whose ``num_features`` its first input tells.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyInstanceNorm1d()
+    >>> layer(jtorch.zeros(4, 3, 10)).shape, layer.num_features
+    (torch.Size([4, 3, 10]), 3)
+    """
 
     cls_to_become = batch_norm.InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNorm, batch_norm.InstanceNorm2d):
-    """An InstanceNorm2d whose ``num_features`` its first input tells."""
+    """An InstanceNorm2d whose ``num_features`` its first input tells.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyInstanceNorm2d()
+    >>> layer(jtorch.zeros(4, 3, 8, 8)).shape, layer.num_features
+    (torch.Size([4, 3, 8, 8]), 3)
+    """
 
     cls_to_become = batch_norm.InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyNorm, batch_norm.InstanceNorm3d):
-    """An InstanceNorm3d whose ``num_features`` its first input tells."""
+    """An InstanceNorm3d whose ``num_features`` its first input tells.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.LazyInstanceNorm3d()
+    >>> layer(jtorch.zeros(4, 2, 3, 4, 5)).shape, layer.num_features
+    (torch.Size([4, 2, 3, 4, 5]), 2)
+    """
 
     cls_to_become = batch_norm.InstanceNorm3d

@@ -12,7 +12,12 @@ from jtorch.nn.parameter import Parameter
 
 
 class Identity(Module):
-    """Its input; arguments of the constructor are ignored."""
+    """Its input; arguments of the constructor are ignored.
+
+    >>> import jtorch
+    >>> jtorch.nn.Identity(54, unused=True)(jtorch.tensor([1, 2]))
+    tensor([1, 2])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -86,6 +91,11 @@ class Bilinear(Module):
     """``x1 @ weight[k] @ x2 + bias``: (..., in1) and (..., in2) to (..., out).
 
     ``weight`` (out, in1, in2) and ``bias`` (out,) start uniform within 1/sqrt(in1_features).
+
+    >>> import jtorch
+    >>> jtorch.nn.Bilinear(20, 30, 40)(jtorch.zeros(128, 20), jtorch.zeros(128, 30)).shape
+    torch.Size([128, 40])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Bilinear.html
     """
 

@@ -44,21 +44,36 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """|input - target|"""
+    """|input - target|
+
+    >>> import jtorch
+    >>> jtorch.nn.L1Loss()(jtorch.tensor([1.0, 2.0]), jtorch.tensor([2.0, 4.0]))
+    tensor(1.5000)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """(input - target)^2"""
+    """(input - target)^2
+
+    >>> import jtorch
+    >>> jtorch.nn.MSELoss()(jtorch.tensor([1.0, 2.0]), jtorch.tensor([2.0, 4.0]))
+    tensor(2.5000)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """Half the square below ``beta``, the distance less beta / 2 above."""
+    """Half the square below ``beta``, the distance less beta / 2 above.
+
+    >>> import jtorch
+    >>> jtorch.nn.SmoothL1Loss(reduction="none")(jtorch.tensor([0.5, 3.0]), jtorch.zeros(2))
+    tensor([0.1250, 2.5000])
+    """
 
     def __init__(
         self,
@@ -75,7 +90,12 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Half the square below ``delta``, delta (distance - delta / 2) above."""
+    """Half the square below ``delta``, delta (distance - delta / 2) above.
+
+    >>> import jtorch
+    >>> jtorch.nn.HuberLoss(reduction="none", delta=2.0)(jtorch.tensor([1.0, 3.0]), jtorch.zeros(2))
+    tensor([0.5000, 4.0000])
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -86,7 +106,12 @@ class HuberLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """exp(input) - target input for ``log_input``, else input - target log(input + eps)."""
+    """exp(input) - target input for ``log_input``, else input - target log(input + eps).
+
+    >>> import jtorch
+    >>> jtorch.nn.PoissonNLLLoss()(jtorch.zeros(2), jtorch.tensor([3.0, 5.0]))  # a rate of exp(0)
+    tensor(1.)
+    """
 
     def __init__(
         self,
@@ -109,7 +134,12 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """(log var + (input - target)^2 / var) / 2 with a variance of at least ``eps``."""
+    """(log var + (input - target)^2 / var) / 2 with a variance of at least ``eps``.
+
+    >>> import jtorch
+    >>> jtorch.nn.GaussianNLLLoss()(jtorch.zeros(2), jtorch.tensor([1.0, 3.0]), jtorch.ones(2))
+    tensor(2.5000)
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
@@ -124,7 +154,13 @@ class GaussianNLLLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """target (log target - input), for log-probabilities as input."""
+    """target (log target - input), for log-probabilities as input.
+
+    >>> import jtorch
+    >>> p = jtorch.tensor([[0.5, 0.5]])
+    >>> jtorch.nn.KLDivLoss(reduction="batchmean")(p.log(), p).item()
+    0.0
+    """
 
     def __init__(
         self,
@@ -141,7 +177,13 @@ class KLDivLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """-input[i, target[i]], for log-probabilities (N, C, ...) and classes (N, ...)."""
+    """-input[i, target[i]], for log-probabilities (N, C, ...) and classes (N, ...).
+
+    >>> import jtorch
+    >>> log_probs = jtorch.tensor([[-1.0, -2.0], [-3.0, -5.0]])
+    >>> jtorch.nn.NLLLoss()(log_probs, jtorch.tensor([1, 0]))
+    tensor(2.5000)
+    """
 
     def __init__(
         self,
@@ -165,7 +207,12 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """The older name of ``NLLLoss`` for images."""
+    """The older name of ``NLLLoss`` for images.
+
+    >>> import jtorch
+    >>> jtorch.nn.NLLLoss2d()(jtorch.full((2, 3, 4, 4), -1.5), jtorch.zeros(2, 4, 4, dtype=jtorch.int64))
+    tensor(1.5000)
+    """
 
 
 class CrossEntropyLoss(_WeightedLoss):
@@ -202,14 +249,27 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Binary cross entropy of probabilities."""
+    """Binary cross entropy of probabilities.
+
+    >>> import jtorch
+    >>> jtorch.nn.BCELoss()(jtorch.tensor([0.5, 0.5]), jtorch.tensor([0.0, 1.0]))  # log(2)
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Binary cross entropy of scores; ``pos_weight`` scales the loss of positive targets."""
+    """Binary cross entropy of scores; ``pos_weight`` scales the loss of positive targets.
+
+    >>> import jtorch
+    >>> scores, targets = jtorch.zeros(2), jtorch.tensor([0.0, 1.0])
+    >>> jtorch.nn.BCEWithLogitsLoss()(scores, targets)  # log(2)
+    tensor(0.6931)
+    >>> jtorch.nn.BCEWithLogitsLoss(pos_weight=jtorch.tensor(3.0))(scores, targets)  # 2 log(2)
+    tensor(1.3863)
+    """
 
     weight: Tensor | None
     pos_weight: Tensor | None
@@ -234,6 +294,12 @@ class BCEWithLogitsLoss(_Loss):
 
 class CTCLoss(_Loss):
     """-log of the probability of a sequence of labels, over all its alignments with the input.
+
+    >>> import jtorch
+    >>> log_probs = jtorch.full((2, 1, 4), 0.25).log()  # two steps, 4 equally likely labels
+    >>> loss = jtorch.nn.CTCLoss()(log_probs, jtorch.tensor([[1]]), jtorch.tensor([2]), jtorch.tensor([1]))
+    >>> loss.exp()  # 16 / 3: of 16 paths, "1 1", "1 blank" and "blank 1" give the label
+    tensor(5.3333)
 
     Source: Graves et al. 2006, https://www.cs.toronto.edu/~graves/icml_2006.pdf
     """

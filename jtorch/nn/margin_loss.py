@@ -27,14 +27,26 @@ class _MarginLoss(_Loss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """max(0, margin - target (input1 - input2))"""
+    """max(0, margin - target (input1 - input2))
+
+    >>> import jtorch
+    >>> loss = jtorch.nn.MarginRankingLoss(margin=1.0)
+    >>> loss(jtorch.tensor([3.0]), jtorch.tensor([2.5]), jtorch.tensor([1.0]))
+    tensor(0.5000)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """The input where target is 1, max(0, margin - input) where it is -1."""
+    """The input where target is 1, max(0, margin - input) where it is -1.
+
+    >>> import jtorch
+    >>> loss = jtorch.nn.HingeEmbeddingLoss(reduction="none")
+    >>> loss(jtorch.tensor([0.25, 0.25]), jtorch.tensor([1.0, -1.0]))
+    tensor([0.2500, 0.7500])
+    """
 
     def __init__(
         self,
@@ -50,35 +62,62 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1."""
+    """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1.
+
+    >>> import jtorch
+    >>> loss, x, y = jtorch.nn.CosineEmbeddingLoss(), jtorch.tensor([[2.0, 0.0]]), jtorch.tensor([[0.0, 3.0]])
+    >>> loss(x, y, jtorch.tensor([1])), loss(x, y, jtorch.tensor([-1]))
+    (tensor(1.), tensor(0.))
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target input))"""
+    """log(1 + exp(-target input))
+
+    >>> import jtorch
+    >>> jtorch.nn.SoftMarginLoss()(jtorch.zeros(2), jtorch.tensor([1.0, -1.0]))  # log(2)
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
-    """The margins between the classes listed in each row of ``target`` and the others."""
+    """The margins between the classes listed in each row of ``target`` and the others.
+
+    >>> import jtorch
+    >>> scores = jtorch.tensor([[0.1, 0.2, 0.4, 0.8]])
+    >>> jtorch.nn.MultiLabelMarginLoss()(scores, jtorch.tensor([[3, 0, -1, 1]]))  # classes 3 and 0
+    tensor(0.8500)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The binary cross entropy of each class, averaged over classes."""
+    """The binary cross entropy of each class, averaged over classes.
+
+    >>> import jtorch
+    >>> jtorch.nn.MultiLabelSoftMarginLoss()(jtorch.zeros(1, 3), jtorch.tensor([[1.0, 0.0, 1.0]]))  # log(2)
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The margins between the target class and the others, to the power ``p`` (1 or 2)."""
+    """The margins between the target class and the others, to the power ``p`` (1 or 2).
+
+    >>> import jtorch
+    >>> jtorch.nn.MultiMarginLoss()(jtorch.tensor([[1.0, 0.5]]), jtorch.tensor([0]))
+    tensor(0.2500)
+    """
 
     def __init__(
         self,
@@ -104,7 +143,13 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, margin + |anchor - positive| - |anchor - negative|)"""
+    """max(0, margin + |anchor - positive| - |anchor - negative|)
+
+    >>> import jtorch
+    >>> anchor, positive, negative = jtorch.tensor([[0.0]]), jtorch.tensor([[1.0]]), jtorch.tensor([[1.5]])
+    >>> jtorch.nn.TripletMarginLoss()(anchor, positive, negative)
+    tensor(0.5000)
+    """
 
     def __init__(
         self,
@@ -131,7 +176,13 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """``TripletMarginLoss`` with any function of two tensors as distance."""
+    """``TripletMarginLoss`` with any function of two tensors as distance.
+
+    >>> import jtorch
+    >>> loss = jtorch.nn.TripletMarginWithDistanceLoss(distance_function=lambda x, y: (x - y).abs().sum(-1))
+    >>> loss(jtorch.tensor([[0.0]]), jtorch.tensor([[1.0]]), jtorch.tensor([[1.5]]))
+    tensor(0.5000)
+    """
 
     def __init__(
         self,

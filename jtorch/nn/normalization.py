@@ -70,6 +70,10 @@ class RMSNorm(Module):
     ``weight`` (ones).
 
     ``eps`` None is the machine epsilon. Source: Zhang and Sennrich 2019, arXiv:1910.07467.
+
+    >>> import jtorch
+    >>> jtorch.nn.RMSNorm(2, eps=0.0)(jtorch.tensor([[3.0, 3.0], [-5.0, 5.0]])).tolist()
+    [[1.0, 1.0], [-1.0, 1.0]]
     """
 
     def __init__(
@@ -104,6 +108,10 @@ class GroupNorm(_Affine):
     and shifted.
 
     Raises ValueError for channels that the groups don't divide. Source: Wu and He 2018, arXiv:1803.08494.
+
+    >>> import jtorch
+    >>> jtorch.nn.GroupNorm(2, 4)(jtorch.tensor([[0.0, 4.0, 10.0, 30.0]])).detach().round(decimals=3)
+    tensor([[-1.,  1., -1.,  1.]])
     """
 
     def __init__(
@@ -131,6 +139,11 @@ class GroupNorm(_Affine):
 
 class LocalResponseNorm(Module):
     """Each element over a power of its neighbouring channels' mean square: see ``F.local_response_norm``.
+
+    >>> import jtorch
+    >>> jtorch.nn.LocalResponseNorm(1, alpha=1.0, beta=1.0)(jtorch.tensor([[[1.0], [2.0]]]))  # x / (1 + x^2)
+    tensor([[[0.5000],
+             [0.4000]]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LocalResponseNorm.html
     """

@@ -17,6 +17,13 @@ class Parameter(Tensor):
     """A leaf tensor that becomes part of ``parameters()`` when it is assigned to a Module.
 
     ``data`` is a Tensor (whose memory it shares) or an array; it requires grad unless told otherwise.
+
+    >>> import jtorch
+    >>> module = jtorch.nn.Module()
+    >>> module.scale = jtorch.nn.Parameter(jtorch.ones(2))
+    >>> dict(module.named_parameters())["scale"].requires_grad
+    True
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html
     """
 
@@ -45,6 +52,13 @@ class Buffer(Tensor):
     """A tensor that becomes part of ``buffers()`` when it is assigned to a Module.
 
     Only ``persistent`` ones are in the module's state dict.
+
+    >>> import jtorch
+    >>> module = jtorch.nn.Module()
+    >>> module.mean = jtorch.nn.Buffer(jtorch.zeros(2))
+    >>> module.state_dict()["mean"], list(module.parameters())
+    (tensor([0., 0.]), [])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Buffer.html
     """
 
@@ -139,7 +153,14 @@ class UninitializedTensor(Tensor):
 
 
 class UninitializedParameter(UninitializedTensor, Parameter):
-    """A parameter whose shape the first input tells."""
+    """A parameter whose shape the first input tells.
+
+    >>> import jtorch
+    >>> weight = jtorch.nn.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> weight.shape, type(weight).__name__
+    (torch.Size([2, 3]), 'Parameter')
+    """
 
     __slots__ = ()
 
@@ -158,7 +179,14 @@ class UninitializedParameter(UninitializedTensor, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensor):
-    """A buffer whose shape the first input tells."""
+    """A buffer whose shape the first input tells.
+
+    >>> import jtorch
+    >>> mean = jtorch.nn.UninitializedBuffer()
+    >>> mean.materialize((3,))
+    >>> mean.shape
+    torch.Size([3])
+    """
 
     __slots__ = ()
 

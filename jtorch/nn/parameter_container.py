@@ -37,6 +37,11 @@ def _typename(value: Any) -> str:
 class ParameterList(Module):
     """A list of parameters.
 
+    >>> import jtorch
+    >>> params = jtorch.nn.ParameterList([jtorch.zeros(2, 2) for _ in range(3)])
+    >>> len(params), isinstance(params[0], jtorch.nn.Parameter)
+    (3, True)
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ParameterList.html
     """
 
@@ -94,6 +99,11 @@ class ParameterList(Module):
 
 class ParameterDict(Module):
     """Parameters by name, in the order of insertion.
+
+    >>> import jtorch
+    >>> params = jtorch.nn.ParameterDict({"left": jtorch.zeros(2), "right": jtorch.ones(3)})
+    >>> params["right"].requires_grad, list(params)
+    (True, ['left', 'right'])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ParameterDict.html
     """

@@ -45,6 +45,10 @@ class MaxPool1d(_MaxPool):
     """The largest element of each window of sequences (N, C, L). ``stride`` is the window's size unless
     given.
 
+    >>> import jtorch
+    >>> jtorch.nn.MaxPool1d(2)(jtorch.tensor([[[1.0, 5.0, 2.0, 4.0]]]))
+    tensor([[[5., 4.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool1d.html
     """
 
@@ -55,6 +59,13 @@ class MaxPool2d(_MaxPool):
     """The largest element of each window of images (N, C, H, W). ``stride`` is the window's size unless
     given.
 
+    >>> import jtorch
+    >>> jtorch.nn.MaxPool2d(2)(jtorch.arange(16.0).reshape(1, 1, 4, 4))
+    tensor([[[[ 5.,  7.],
+              [13., 15.]]]])
+    >>> jtorch.nn.MaxPool2d(3, stride=2, padding=1)(jtorch.zeros(1, 8, 28, 28)).shape
+    torch.Size([1, 8, 14, 14])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool2d.html
     """
 
@@ -63,6 +74,10 @@ class MaxPool2d(_MaxPool):
 
 class MaxPool3d(_MaxPool):
     """The largest element of each window of volumes (N, C, D, H, W).
+
+    >>> import jtorch
+    >>> jtorch.nn.MaxPool3d(2)(jtorch.arange(8.0).reshape(1, 1, 2, 2, 2)).item()
+    7.0
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool3d.html
     """
@@ -90,6 +105,11 @@ class _MaxUnpool(Module):
 class MaxUnpool1d(_MaxUnpool):
     """Zeros with the elements where ``MaxPool1d(return_indices=True)`` found them.
 
+    >>> import jtorch
+    >>> pool = jtorch.nn.MaxPool1d(2, return_indices=True)
+    >>> jtorch.nn.MaxUnpool1d(2)(*pool(jtorch.tensor([[[1.0, 5.0, 2.0, 4.0]]])))
+    tensor([[[0., 5., 0., 4.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool1d.html
     """
 
@@ -99,6 +119,12 @@ class MaxUnpool1d(_MaxUnpool):
 
 class MaxUnpool2d(_MaxUnpool):
     """Zeros with the elements where ``MaxPool2d(return_indices=True)`` found them.
+
+    >>> import jtorch
+    >>> pool = jtorch.nn.MaxPool2d(2, return_indices=True)
+    >>> jtorch.nn.MaxUnpool2d(2)(*pool(jtorch.tensor([[[1.0, 2.0], [4.0, 3.0]]])))
+    tensor([[[0., 0.],
+             [4., 0.]]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool2d.html
     """
@@ -110,6 +136,11 @@ class MaxUnpool2d(_MaxUnpool):
 class MaxUnpool3d(_MaxUnpool):
     """Zeros with the elements where ``MaxPool3d(return_indices=True)`` found them.
 
+    >>> import jtorch
+    >>> pool = jtorch.nn.MaxPool3d(2, return_indices=True)
+    >>> jtorch.nn.MaxUnpool3d(2)(*pool(jtorch.arange(8.0).reshape(1, 1, 2, 2, 2))).flatten()
+    tensor([0., 0., 0., 0., 0., 0., 0., 7.])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool3d.html
     """
 
@@ -119,6 +150,10 @@ class MaxUnpool3d(_MaxUnpool):
 
 class AvgPool1d(Module):
     """The mean of each window of sequences (N, C, L). ``stride`` is the window's size unless given.
+
+    >>> import jtorch
+    >>> jtorch.nn.AvgPool1d(2)(jtorch.tensor([[[1.0, 5.0, 2.0, 4.0]]]))
+    tensor([[[3., 3.]]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool1d.html
     """
@@ -171,6 +206,11 @@ class _AvgPool(Module):
 class AvgPool2d(_AvgPool):
     """The mean of each window of images (N, C, H, W). ``stride`` is the window's size unless given.
 
+    >>> import jtorch
+    >>> jtorch.nn.AvgPool2d(2)(jtorch.arange(16.0).reshape(1, 1, 4, 4))
+    tensor([[[[ 2.5000,  4.5000],
+              [10.5000, 12.5000]]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool2d.html
     """
 
@@ -179,6 +219,10 @@ class AvgPool2d(_AvgPool):
 
 class AvgPool3d(_AvgPool):
     """The mean of each window of volumes (N, C, D, H, W).
+
+    >>> import jtorch
+    >>> jtorch.nn.AvgPool3d(2)(jtorch.arange(8.0).reshape(1, 1, 2, 2, 2)).item()
+    3.5
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool3d.html
     """
@@ -211,6 +255,10 @@ class _LPPool(Module):
 class LPPool1d(_LPPool):
     """The ``norm_type``-norm of each window of sequences.
 
+    >>> import jtorch
+    >>> jtorch.nn.LPPool1d(2, kernel_size=2)(jtorch.tensor([[[3.0, 4.0, 0.0, 1.0]]]))
+    tensor([[[5., 1.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool1d.html
     """
 
@@ -220,6 +268,10 @@ class LPPool1d(_LPPool):
 class LPPool2d(_LPPool):
     """The ``norm_type``-norm of each window of images.
 
+    >>> import jtorch
+    >>> jtorch.nn.LPPool2d(2, kernel_size=2)(jtorch.ones(1, 1, 2, 4))
+    tensor([[[[2., 2.]]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool2d.html
     """
 
@@ -228,6 +280,10 @@ class LPPool2d(_LPPool):
 
 class LPPool3d(_LPPool):
     """The ``norm_type``-norm of each window of volumes.
+
+    >>> import jtorch
+    >>> jtorch.nn.LPPool3d(1, kernel_size=2)(jtorch.ones(1, 1, 2, 2, 2)).item()
+    8.0
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool3d.html
     """

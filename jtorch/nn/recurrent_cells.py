@@ -19,6 +19,10 @@ class RNNCellBase(Module):
     """The parameters of a cell: ``weight_ih``, ``weight_hh`` and, with ``bias``, ``bias_ih``, ``bias_hh``.
 
     All start uniform within 1/sqrt(hidden_size).
+
+    >>> import jtorch
+    >>> [p.shape for p in jtorch.nn.RNNCellBase(3, 5, bias=False, num_chunks=4).parameters()]
+    [torch.Size([20, 3]), torch.Size([20, 5])]
     """
 
     def __init__(
@@ -114,6 +118,11 @@ class RNNCell(RNNCellBase):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh): (B, input_size), (B, hidden_size) to (B, hidden_size).
 
     ``nonlinearity`` is "tanh" or "relu". Without a batch dim, too.
+
+    >>> import jtorch
+    >>> jtorch.nn.RNNCell(3, 5)(jtorch.zeros(4, 3)).shape
+    torch.Size([4, 5])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.RNNCell.html
     """
 
@@ -147,6 +156,12 @@ class LSTMCell(RNNCellBase):
     """One step of an LSTM: (B, input_size) and ((B, hidden_size), (B, hidden_size)) to (h', c').
 
     Without a batch dim, too.
+
+    >>> import jtorch
+    >>> h, c = jtorch.nn.LSTMCell(3, 5)(jtorch.zeros(4, 3))
+    >>> h.shape, c.shape
+    (torch.Size([4, 5]), torch.Size([4, 5]))
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTMCell.html
     """
 
@@ -171,6 +186,10 @@ class LSTMCell(RNNCellBase):
 
 class GRUCell(RNNCellBase):
     """One step of a GRU: (B, input_size), (B, hidden_size) to (B, hidden_size). Without a batch dim, too.
+
+    >>> import jtorch
+    >>> jtorch.nn.GRUCell(3, 5)(jtorch.zeros(4, 3), jtorch.zeros(4, 5)).shape
+    torch.Size([4, 5])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.GRUCell.html
     """

@@ -58,6 +58,10 @@ class RNNBase(Module):
     Parameters of layer k: ``weight_ih_l{k}``, ``weight_hh_l{k}``, ``bias_ih_l{k}``, ``bias_hh_l{k}``, with
     ``proj_size`` ``weight_hr_l{k}``, each with ``_reverse`` behind it for the other direction. They start
     uniform within 1/sqrt(hidden_size).
+
+    >>> import jtorch
+    >>> jtorch.nn.RNNBase("LSTM", 3, 5).weight_ih_l0.shape  # the four gates of 5 numbers
+    torch.Size([20, 3])
     """
 
     def __init__(
@@ -278,6 +282,12 @@ class RNN(RNNBase):
 
     D is 2 if ``bidirectional``. The output is (T, B, D * hidden_size); with ``batch_first``, B comes first
     in input and output. An input without batch dim and a PackedSequence will do, too.
+
+    >>> import jtorch
+    >>> out, h = jtorch.nn.RNN(3, 5)(jtorch.zeros(7, 4, 3))
+    >>> out.shape, h.shape
+    (torch.Size([7, 4, 5]), torch.Size([1, 4, 5]))
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.RNN.html
     """
 
@@ -338,6 +348,11 @@ class LSTM(RNNBase):
 
 class GRU(RNNBase):
     """Gated recurrent units: (T, B, input_size) and h0 to (output, h_n), in ``RNN``'s shapes.
+
+    >>> import jtorch
+    >>> out, h = jtorch.nn.GRU(3, 5, bidirectional=True, batch_first=True)(jtorch.zeros(4, 7, 3))
+    >>> out.shape, h.shape
+    (torch.Size([4, 7, 10]), torch.Size([2, 4, 5]))
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.GRU.html
     """

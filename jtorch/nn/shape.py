@@ -10,7 +10,13 @@ from jtorch.nn.module import Module
 
 
 class Flatten(Module):
-    """Dims ``start_dim`` to ``end_dim`` as one: by default all but the batch."""
+    """Dims ``start_dim`` to ``end_dim`` as one: by default all but the batch.
+
+    >>> import jtorch
+    >>> images = jtorch.zeros(32, 1, 5, 5)
+    >>> jtorch.nn.Flatten()(images).shape, jtorch.nn.Flatten(0, 2)(images).shape
+    (torch.Size([32, 25]), torch.Size([160, 5]))
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -28,6 +34,11 @@ class Unflatten(Module):
     """Dim ``dim`` as several of ``unflattened_size``, of which one may be -1.
 
     Raises TypeError where that is no tuple or list of ints, RuntimeError where the sizes don't fit.
+
+    >>> import jtorch
+    >>> jtorch.nn.Unflatten(1, (2, 5, -1))(jtorch.zeros(2, 50)).shape
+    torch.Size([2, 2, 5, 5])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Unflatten.html
     """
 

@@ -20,6 +20,12 @@ class SyncBatchNorm(batch_norm._BatchNorm):
 
     Batches may differ in size. In evaluation, in one process and without a process group it is a plain batch
     norm. In a compiled function nobody looks whether there is more than one value per channel.
+
+    >>> import jtorch
+    >>> model = jtorch.nn.Sequential(jtorch.nn.Conv2d(3, 8, 3), jtorch.nn.BatchNorm2d(8))
+    >>> jtorch.nn.SyncBatchNorm.convert_sync_batchnorm(model)[1]
+    SyncBatchNorm(8, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html
     """
 

@@ -74,6 +74,12 @@ class TransformerEncoderLayer(_Layer):
 
     With ``batch_first`` (B, S, d_model); without a batch dim, too. ``activation`` is "relu", "gelu" or a
     function.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.TransformerEncoderLayer(16, nhead=4, dim_feedforward=32, batch_first=True)
+    >>> layer(jtorch.zeros(2, 10, 16)).shape
+    torch.Size([2, 10, 16])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerEncoderLayer.html
     """
 
@@ -121,6 +127,11 @@ class TransformerEncoderLayer(_Layer):
 
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to the encoder's output and two linear layers: (T, B, d_model) to the same.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.TransformerDecoderLayer(16, nhead=4, dim_feedforward=32)
+    >>> layer(jtorch.zeros(20, 2, 16), memory=jtorch.zeros(10, 2, 16)).shape
+    torch.Size([20, 2, 16])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerDecoderLayer.html
     """
@@ -178,6 +189,13 @@ class TransformerEncoder(Module):
 
     ``enable_nested_tensor`` and ``mask_check`` choose between PyTorch's two paths for inference, which
     differ at padded positions alone; there is one path here.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.TransformerEncoderLayer(16, nhead=4, dim_feedforward=32, batch_first=True)
+    >>> model = jtorch.nn.TransformerEncoder(layer, num_layers=2)
+    >>> model(jtorch.zeros(2, 10, 16)).shape, len(model.layers)
+    (torch.Size([2, 10, 16]), 2)
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerEncoder.html
     """
 
@@ -216,6 +234,12 @@ class TransformerEncoder(Module):
 class TransformerDecoder(Module):
     """``num_layers`` copies of ``decoder_layer``, then ``norm`` if there is one.
 
+    >>> import jtorch
+    >>> layer = jtorch.nn.TransformerDecoderLayer(16, nhead=4, dim_feedforward=32)
+    >>> model = jtorch.nn.TransformerDecoder(layer, num_layers=2)
+    >>> model(jtorch.zeros(20, 2, 16), jtorch.zeros(10, 2, 16)).shape
+    torch.Size([20, 2, 16])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerDecoder.html
     """
 
@@ -251,6 +275,12 @@ class Transformer(Module):
     """Encoder and decoder: ``src`` (S, B, d_model) and ``tgt`` (T, B, d_model) to (T, B, d_model).
 
     Matrices start Xavier uniform. Raises RuntimeError where batches or d_model do not fit.
+
+    >>> import jtorch
+    >>> model = jtorch.nn.Transformer(16, 4, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=32)
+    >>> model(jtorch.zeros(10, 2, 16), jtorch.zeros(20, 2, 16)).shape
+    torch.Size([20, 2, 16])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Transformer.html
     """
 

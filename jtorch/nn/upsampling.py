@@ -13,6 +13,12 @@ class Upsample(Module):
     """(N, C, ...) with its spatial dims in ``size``, or ``scale_factor`` times as large: see
     ``F.interpolate``.
 
+    >>> import jtorch
+    >>> jtorch.nn.Upsample(scale_factor=2)(jtorch.tensor([[[1.0, 2.0]]]))
+    tensor([[[1., 1., 2., 2.]]])
+    >>> jtorch.nn.Upsample(size=(8, 6), mode="bilinear")(jtorch.zeros(1, 3, 4, 4)).shape
+    torch.Size([1, 3, 8, 6])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Upsample.html
     """
 
@@ -46,6 +52,11 @@ class Upsample(Module):
 class UpsamplingNearest2d(Upsample):
     """``Upsample(mode="nearest")`` under its older name.
 
+    >>> import jtorch
+    >>> jtorch.nn.UpsamplingNearest2d(scale_factor=2)(jtorch.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1., 1., 2., 2.],
+              [1., 1., 2., 2.]]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingNearest2d.html
     """
 
@@ -56,6 +67,10 @@ class UpsamplingNearest2d(Upsample):
 class UpsamplingBilinear2d(Upsample):
     """``Upsample(mode="bilinear", align_corners=True)`` under its older name.
 
+    >>> import jtorch
+    >>> jtorch.nn.UpsamplingBilinear2d(size=(1, 3))(jtorch.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1.0000, 1.5000, 2.0000]]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingBilinear2d.html
     """
 
@@ -64,7 +79,13 @@ class UpsamplingBilinear2d(Upsample):
 
 
 class PixelShuffle(Module):
-    """(..., C r r, H, W) to (..., C, H r, W r). Source: Shi et al. 2016, arXiv:1609.05158."""
+    """(..., C r r, H, W) to (..., C, H r, W r). Source: Shi et al. 2016, arXiv:1609.05158.
+
+    >>> import jtorch
+    >>> jtorch.nn.PixelShuffle(2)(jtorch.arange(4.0).reshape(1, 4, 1, 1))
+    tensor([[[[0., 1.],
+              [2., 3.]]]])
+    """
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -78,7 +99,12 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """(..., C, H r, W r) to (..., C r r, H, W): ``PixelShuffle`` backwards."""
+    """(..., C, H r, W r) to (..., C r r, H, W): ``PixelShuffle`` backwards.
+
+    >>> import jtorch
+    >>> jtorch.nn.PixelUnshuffle(2)(jtorch.zeros(1, 1, 12, 12)).shape
+    torch.Size([1, 4, 6, 6])
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -92,7 +118,12 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Channels dealt out to ``groups`` in turn. Source: Zhang et al. 2017, arXiv:1707.01083."""
+    """Channels dealt out to ``groups`` in turn. Source: Zhang et al. 2017, arXiv:1707.01083.
+
+    >>> import jtorch
+    >>> jtorch.nn.ChannelShuffle(2)(jtorch.arange(4).reshape(1, 4, 1, 1)).flatten()
+    tensor([0, 2, 1, 3])
+    """
 
     def __init__(self, groups: int) -> None:
         super().__init__()

@@ -19,6 +19,13 @@ class Adadelta(Optimizer):
 
     State per parameter: "step" (0-d float32), "square_avg", "acc_delta". Raises ValueError for options out
     of range. ``foreach`` and ``capturable`` are taken for compatibility.
+
+    >>> import jtorch
+    >>> w = jtorch.ones(1, requires_grad=True)
+    >>> w.grad = jtorch.full((1,), 3.0)
+    >>> jtorch.optim.Adadelta([w], eps=0.01).step()
+    >>> print(f"{w.item():.3f}")  # about the root of eps / 0.1, whatever the gradient is
+    0.686
     """
 
     def __init__(

@@ -23,6 +23,13 @@ class Adafactor(Optimizer):
     the second last axis of size 1), else "variance". Raises ValueError for options out of range, and at
     the first step NotImplementedError for parameters that processes share (``fully_shard``). ``foreach``
     is taken for compatibility.
+
+    >>> import jtorch
+    >>> w = jtorch.ones(1, requires_grad=True)
+    >>> w.grad = jtorch.full((1,), 3.0)
+    >>> jtorch.optim.Adafactor([w], lr=0.1).step()
+    >>> print(f"{w.item():.3f}")  # the first step is of size lr times the mean size of w
+    0.900
     """
 
     def __init__(

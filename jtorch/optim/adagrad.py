@@ -19,6 +19,13 @@ class Adagrad(Optimizer):
 
     State per parameter, made at once: "step" (0-d float32) and "sum". Raises ValueError for options out of
     range. ``fused`` runs all updates as one compiled call; ``foreach`` is taken for compatibility.
+
+    >>> import jtorch
+    >>> w = jtorch.ones(1, requires_grad=True)
+    >>> w.grad = jtorch.full((1,), 3.0)
+    >>> jtorch.optim.Adagrad([w], lr=0.1).step()
+    >>> print(f"{w.item():.3f}")  # the first step is of size lr
+    0.900
     """
 
     def __init__(

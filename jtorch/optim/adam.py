@@ -87,7 +87,15 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay shrinks the parameter itself. Loshchilov and Hutter 2019."""
+    """Adam whose weight decay shrinks the parameter itself. Loshchilov and Hutter 2019.
+
+    >>> import jtorch
+    >>> w = jtorch.ones(1, requires_grad=True)
+    >>> w.grad = jtorch.zeros(1)
+    >>> jtorch.optim.AdamW([w], lr=0.1, weight_decay=0.5).step()
+    >>> print(f"{w.item():.3f}")  # without a gradient only the decay moves it: 1 - 0.1 * 0.5
+    0.950
+    """
 
     def __init__(
         self,

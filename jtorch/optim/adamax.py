@@ -19,6 +19,13 @@ class Adamax(Optimizer):
 
     State per parameter: "step" (0-d float32), "exp_avg", "exp_inf". Raises ValueError for options out of
     range. ``foreach`` and ``capturable`` are taken for compatibility.
+
+    >>> import jtorch
+    >>> w = jtorch.ones(1, requires_grad=True)
+    >>> w.grad = jtorch.full((1,), 3.0)
+    >>> jtorch.optim.Adamax([w], lr=0.1).step()
+    >>> print(f"{w.item():.3f}")  # the first step is of size lr
+    0.900
     """
 
     def __init__(

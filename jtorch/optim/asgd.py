@@ -19,6 +19,13 @@ class ASGD(Optimizer):
 
     State per parameter: "step", "eta" and "mu" (0-d float32) and "ax", the mean from step ``t0`` on. Raises
     ValueError for options out of range. ``foreach`` and ``capturable`` are taken for compatibility.
+
+    >>> import jtorch
+    >>> w = jtorch.ones(1, requires_grad=True)
+    >>> w.grad = jtorch.full((1,), 3.0)
+    >>> jtorch.optim.ASGD([w], lr=0.1).step()
+    >>> print(f"{w.item():.3f}")  # 1 - 0.1 * 3, the average begins at step t0
+    0.700
     """
 
     def __init__(

@@ -23,6 +23,19 @@ class LBFGS(Optimizer):
     "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss". Raises ValueError for a second
     group, RuntimeError for a ``line_search_fn`` other than "strong_wolfe". How many evaluations a step
     takes depends on the losses, so compiled code cannot step it: compile the closure instead.
+
+    >>> import jtorch
+    >>> w = jtorch.tensor([1.0, -2.0], requires_grad=True)
+    >>> optimizer = jtorch.optim.LBFGS([w], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = ((w - 3) ** 2).sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> optimizer.step(closure).item()  # the loss at the start
+    29.0
+    >>> print([round(x, 3) for x in w.tolist()])
+    [3.0, 3.0]
     """
 
     def __init__(

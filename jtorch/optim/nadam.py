@@ -19,6 +19,16 @@ class NAdam(Optimizer):
 
     State per parameter: "step" and "mu_product" (0-d float32), "exp_avg", "exp_avg_sq". Raises ValueError
     for options out of range. ``foreach`` and ``capturable`` are taken for compatibility.
+
+    >>> import jtorch
+    >>> w = jtorch.ones(1, requires_grad=True)
+    >>> optimizer = jtorch.optim.NAdam([w], lr=0.1)
+    >>> for _ in range(100):
+    ...     optimizer.zero_grad()
+    ...     (w * w).sum().backward()
+    ...     optimizer.step()
+    >>> abs(w.item()) < 0.01  # the minimum is at 0
+    True
     """
 
     def __init__(

@@ -26,6 +26,12 @@ class Optimizer(Hooked):
 
     ``params`` is an iterable of tensors, of (name, tensor) pairs, or of dicts that each have "params"
     and options of their own. Source: https://docs.pytorch.org/docs/stable/optim.html
+
+    >>> import jtorch
+    >>> body, head = jtorch.nn.Linear(3, 3), jtorch.nn.Linear(3, 2)
+    >>> groups = [{"params": body.parameters(), "lr": 0.01}, {"params": head.parameters()}]
+    >>> [group["lr"] for group in jtorch.optim.SGD(groups, lr=0.1).param_groups]
+    [0.01, 0.1]
     """
 
     _reads_through_evaluator = frozenset({"step", "zero_grad"})  # what a recording follows by itself

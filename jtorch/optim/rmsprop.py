@@ -20,6 +20,13 @@ class RMSprop(Optimizer):
     State per parameter: "step" (0-d float32), "square_avg", with momentum "momentum_buffer", centered
     "grad_avg". Raises ValueError for options out of range, KeyError for a step whose state was made before
     an option asked for more of it. ``foreach`` and ``capturable`` are taken for compatibility.
+
+    >>> import jtorch
+    >>> w = jtorch.ones(1, requires_grad=True)
+    >>> w.grad = jtorch.full((1,), 3.0)
+    >>> jtorch.optim.RMSprop([w], lr=0.01, alpha=0.99).step()
+    >>> print(f"{w.item():.3f}")  # 3 over the root of 0.01 * 9 is 10, times lr
+    0.900
     """
 
     def __init__(

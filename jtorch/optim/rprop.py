@@ -19,6 +19,13 @@ class Rprop(Optimizer):
 
     State per parameter: "step" (0-d float32), "prev" (the last gradient), "step_size". Raises ValueError for
     options out of range. ``foreach`` and ``capturable`` are taken for compatibility.
+
+    >>> import jtorch
+    >>> w = jtorch.ones(2, requires_grad=True)
+    >>> w.grad = jtorch.tensor([30.0, -0.1])
+    >>> jtorch.optim.Rprop([w], lr=0.25).step()
+    >>> w.tolist()  # only the sign of a gradient counts
+    [0.75, 1.25]
     """
 
     def __init__(

@@ -19,13 +19,28 @@ from jtorch.optim.optimizer import Optimizer
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
-    """A function that moves a list of averages by ``1 - decay`` of the way to the current tensors."""
+    """A function that moves a list of averages by ``1 - decay`` of the way to the current tensors.
+
+    >>> import jtorch
+    >>> averages = [jtorch.zeros(2), jtorch.zeros(1)]
+    >>> move = jtorch.optim.swa_utils.get_ema_multi_avg_fn(decay=0.75)
+    >>> move(averages, [jtorch.full((2,), 4.0), jtorch.ones(1)], 1)
+    >>> averages
+    [tensor([1., 1.]), tensor([0.2500])]
+    """
     average = get_ema_avg_fn(decay)
     return lambda averages, currents, n: _each(average, averages, currents, n)
 
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
-    """A function that updates a list of means of ``num_averaged`` tensors by one more each."""
+    """A function that updates a list of means of ``num_averaged`` tensors by one more each.
+
+    >>> import jtorch
+    >>> averages = [jtorch.tensor(1.0), jtorch.tensor(2.0)]
+    >>> jtorch.optim.swa_utils.get_swa_multi_avg_fn()(averages, [jtorch.tensor(3.0), jtorch.tensor(8.0)], 1)
+    >>> averages
+    [tensor(2.), tensor(5.)]
+    """
     average = get_swa_avg_fn()
     return lambda averages, currents, n: _each(average, averages, currents, n)
 
@@ -40,6 +55,11 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
     """A function of (average, current tensor, count) that gives the next moving average.
 
     Raises ValueError for a ``decay`` outside [0, 1].
+
+    >>> import jtorch
+    >>> moved = jtorch.optim.swa_utils.get_ema_avg_fn(decay=0.75)
+    >>> moved(jtorch.tensor(0.0), jtorch.tensor(4.0), 1)
+    tensor(1.)
     """
     if decay < 0.0 or decay > 1.0:
         raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
@@ -52,7 +72,12 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Tensor]:
 
 
 def get_swa_avg_fn() -> Callable[..., Tensor]:
-    """A function of (average, current tensor, count) that gives the mean with one more."""
+    """A function of (average, current tensor, count) that gives the mean with one more.
+
+    >>> import jtorch
+    >>> jtorch.optim.swa_utils.get_swa_avg_fn()(jtorch.tensor(1.0), jtorch.tensor(4.0), 2)  # of 1, 1 and 4
+    tensor(2.)
+    """
 
     @no_grad()
     def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
@@ -66,6 +91,15 @@ class AveragedModel(Module):
     lists, in place) or the mean of all. Buffers are copied, or averaged with ``use_buffers``.
 
     "n_averaged" (0-d int64) counts the updates. Izmailov et al. 2018.
+
+    >>> import jtorch
+    >>> model = jtorch.nn.Linear(1, 1, bias=False)
+    >>> average = jtorch.optim.swa_utils.AveragedModel(model)
+    >>> for value in (1.0, 3.0):
+    ...     model.weight.data = jtorch.tensor([[value]])
+    ...     average.update_parameters(model)
+    >>> average.module.weight.item()
+    2.0
     """
 
     n_averaged: Tensor
@@ -128,7 +162,14 @@ def _is_batch_norm(module: Module) -> bool:
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Make the running statistics of all batch norms anew: plain means over the batches of ``loader``."""
+    """Make the running statistics of all batch norms anew: plain means over the batches of ``loader``.
+
+    >>> import jtorch
+    >>> model = jtorch.nn.BatchNorm1d(1)
+    >>> jtorch.optim.swa_utils.update_bn([jtorch.full((4, 1), 2.0), jtorch.full((4, 1), 4.0)], model)
+    >>> model.running_mean
+    tensor([3.])
+    """
     norms: dict[Any, Any] = {m: m.momentum for m in model.modules() if _is_batch_norm(m)}
     if not norms:
         return
@@ -146,7 +187,17 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """From the rate of each group to ``swa_lr`` in ``anneal_epochs`` steps, then constant."""
+    """From the rate of each group to ``swa_lr`` in ``anneal_epochs`` steps, then constant.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = jtorch.optim.swa_utils.SWALR(optimizer, 0.5, anneal_epochs=2, anneal_strategy="linear")
+    >>> for _ in range(4):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    ...     print(scheduler.get_last_lr()[0], end=" ")
+    0.75 0.5 0.5 0.5
+    """
 
     def __init__(
         self,

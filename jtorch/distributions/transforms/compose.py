@@ -15,7 +15,14 @@ from jtorch.eager.public import Tensor
 
 
 class ComposeTransform(Transform):
-    """``parts`` one after the other, the first of the list first; the parts keep the caches."""
+    """``parts`` one after the other, the first of the list first; the parts keep the caches.
+
+    >>> import jtorch
+    >>> from jtorch.distributions import AffineTransform, ComposeTransform, PowerTransform
+    >>> t = ComposeTransform([AffineTransform(0.0, 2.0), PowerTransform(jtorch.tensor(2.0))])
+    >>> t(jtorch.tensor(3.0)), t.inv(jtorch.tensor(36.0))
+    (tensor(36.), tensor(3.))
+    """
 
     def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
         if cache_size:
@@ -112,7 +119,14 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """``base_transform`` with ``reinterpreted_batch_ndims`` more dims in one event."""
+    """``base_transform`` with ``reinterpreted_batch_ndims`` more dims in one event.
+
+    >>> import jtorch
+    >>> t = jtorch.distributions.IndependentTransform(jtorch.distributions.ExpTransform(), 1)
+    >>> x = jtorch.tensor([1.0, 2.0])
+    >>> t.log_abs_det_jacobian(x, t(x))  # the sum over the event
+    tensor(3.)
+    """
 
     def __init__(
         self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0

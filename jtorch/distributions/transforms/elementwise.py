@@ -15,7 +15,13 @@ from jtorch.nn.functional import softplus
 
 
 class ExpTransform(Plain):
-    """y = exp(x)"""
+    """y = exp(x)
+
+    >>> import jtorch
+    >>> t = jtorch.distributions.ExpTransform()
+    >>> t(jtorch.tensor(0.0)), t.inv(jtorch.tensor(1.0))
+    (tensor(1.), tensor(0.))
+    """
 
     domain = constraints.real
     codomain = constraints.positive
@@ -33,7 +39,12 @@ class ExpTransform(Plain):
 
 
 class PowerTransform(Transform):
-    """y = x^exponent"""
+    """y = x^exponent
+
+    >>> import jtorch
+    >>> jtorch.distributions.PowerTransform(jtorch.tensor(2.0))(jtorch.tensor([1.0, 3.0]))
+    tensor([1., 9.])
+    """
 
     domain = constraints.positive
     codomain = constraints.positive
@@ -71,7 +82,13 @@ class PowerTransform(Transform):
 
 
 class SigmoidTransform(Plain):
-    """y = 1 / (1 + exp(-x)), kept off 0 and 1"""
+    """y = 1 / (1 + exp(-x)), kept off 0 and 1
+
+    >>> import jtorch
+    >>> t = jtorch.distributions.SigmoidTransform()
+    >>> t(jtorch.tensor(0.0)), t.inv(jtorch.tensor(0.5))
+    (tensor(0.5000), tensor(0.))
+    """
 
     domain = constraints.real
     codomain = constraints.unit_interval
@@ -95,7 +112,12 @@ def within_unit_interval(y: Tensor) -> Tensor:
 
 
 class SoftplusTransform(Plain):
-    """y = log(1 + exp(x))"""
+    """y = log(1 + exp(x))
+
+    >>> import jtorch
+    >>> jtorch.distributions.SoftplusTransform()(jtorch.tensor([0.0, 20.0]))  # log(2) at 0
+    tensor([ 0.6931, 20.0000])
+    """
 
     domain = constraints.real
     codomain = constraints.positive
@@ -113,7 +135,12 @@ class SoftplusTransform(Plain):
 
 
 class TanhTransform(Plain):
-    """y = tanh(x). Its inverse is infinite where y is rounded to 1: ``cache_size=1`` keeps the x instead."""
+    """y = tanh(x). Its inverse is infinite where y is rounded to 1: ``cache_size=1`` keeps the x instead.
+
+    >>> import jtorch
+    >>> jtorch.distributions.TanhTransform()(jtorch.tensor([0.0, 50.0]))
+    tensor([0., 1.])
+    """
 
     domain = constraints.real
     codomain = constraints.interval(-1.0, 1.0)
@@ -131,7 +158,13 @@ class TanhTransform(Plain):
 
 
 class AbsTransform(Plain):
-    """y = |x|; the way back gives the positive x."""
+    """y = |x|; the way back gives the positive x.
+
+    >>> import jtorch
+    >>> t = jtorch.distributions.AbsTransform()
+    >>> t(jtorch.tensor([-1.0, 2.0])), t.inv(jtorch.tensor(1.0))
+    (tensor([1., 2.]), tensor(1.))
+    """
 
     domain = constraints.real
     codomain = constraints.positive
@@ -144,7 +177,12 @@ class AbsTransform(Plain):
 
 
 class AffineTransform(Transform):
-    """y = loc + scale * x, by numbers or tensors; ``event_dim`` rightmost dims are one event."""
+    """y = loc + scale * x, by numbers or tensors; ``event_dim`` rightmost dims are one event.
+
+    >>> import jtorch
+    >>> jtorch.distributions.AffineTransform(loc=1.0, scale=2.0)(jtorch.tensor([0.0, 3.0]))
+    tensor([1., 7.])
+    """
 
     bijective = True
 
@@ -212,7 +250,13 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 class CumulativeDistributionTransform(Transform):
-    """y = distribution.cdf(x): what follows ``distribution`` becomes uniform."""
+    """y = distribution.cdf(x): what follows ``distribution`` becomes uniform.
+
+    >>> import jtorch
+    >>> from jtorch.distributions import CumulativeDistributionTransform, Uniform
+    >>> CumulativeDistributionTransform(Uniform(0.0, 4.0))(jtorch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2500])
+    """
 
     bijective = True
     codomain = constraints.unit_interval

@@ -15,7 +15,12 @@ from jtorch.nn.functional import logsigmoid, pad, softplus
 
 
 class SoftmaxTransform(Plain):
-    """y = softmax(x) of the last dim; the way back is log(y), one of many."""
+    """y = softmax(x) of the last dim; the way back is log(y), one of many.
+
+    >>> import jtorch
+    >>> jtorch.distributions.SoftmaxTransform()(jtorch.zeros(4))
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -36,6 +41,11 @@ class StickBreakingTransform(Plain):
     """n numbers to n + 1 shares: each number breaks its part off the rest of a stick.
 
     x = 0 gives equal shares.
+
+    >>> import jtorch
+    >>> shares = jtorch.distributions.StickBreakingTransform()(jtorch.zeros(2))
+    >>> shares.shape, shares.sum()
+    (torch.Size([3]), tensor(1.))
     """
 
     domain = constraints.real_vector
@@ -72,7 +82,13 @@ def _log_of_places(x: Tensor) -> Tensor:
 
 
 class LowerCholeskyTransform(Plain):
-    """Square matrices to lower triangles with a positive diagonal: what is above it is dropped."""
+    """Square matrices to lower triangles with a positive diagonal: what is above it is dropped.
+
+    >>> import jtorch
+    >>> jtorch.distributions.LowerCholeskyTransform()(jtorch.tensor([[0.0, 5.0], [3.0, 0.0]]))
+    tensor([[1., 0.],
+            [3., 1.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -85,7 +101,13 @@ class LowerCholeskyTransform(Plain):
 
 
 class PositiveDefiniteTransform(Plain):
-    """Square matrices to positive definite ones, by way of their Cholesky factors."""
+    """Square matrices to positive definite ones, by way of their Cholesky factors.
+
+    >>> import jtorch
+    >>> jtorch.distributions.PositiveDefiniteTransform()(jtorch.tensor([[0.0, 5.0], [3.0, 0.0]]))
+    tensor([[ 1.,  3.],
+            [ 3., 10.]])
+    """
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -102,6 +124,13 @@ class CorrCholeskyTransform(Transform):
     """n (n - 1) / 2 numbers to the Cholesky factor of an n by n matrix of correlations.
 
     Each row is a stick of length 1 in squares, of which ``tanh`` of each number breaks its part, with a sign.
+
+    >>> import jtorch
+    >>> jtorch.distributions.CorrCholeskyTransform()(jtorch.zeros(3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.],
+            [0., 0., 1.]])
+
     Source: Stan's reference manual, "Cholesky factors of correlation matrices".
     """
 

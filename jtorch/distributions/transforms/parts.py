@@ -13,7 +13,12 @@ from jtorch.eager.public import Size, Tensor
 
 
 class ReshapeTransform(Transform):
-    """The rightmost dims ``in_shape`` as ``out_shape``. Raises ValueError unless the counts agree."""
+    """The rightmost dims ``in_shape`` as ``out_shape``. Raises ValueError unless the counts agree.
+
+    >>> import jtorch
+    >>> jtorch.distributions.ReshapeTransform((4,), (2, 2))(jtorch.zeros(5, 4)).shape
+    torch.Size([5, 2, 2])
+    """
 
     bijective = True
 
@@ -93,7 +98,14 @@ class _OfParts(Transform):
 
 
 class CatTransform(_OfParts):
-    """Each of ``tseq`` for as many places along ``dim`` as ``lengths`` says (1 if absent)."""
+    """Each of ``tseq`` for as many places along ``dim`` as ``lengths`` says (1 if absent).
+
+    >>> import jtorch
+    >>> from jtorch.distributions import AffineTransform, CatTransform, ExpTransform
+    >>> t = CatTransform([ExpTransform(), AffineTransform(0.0, 10.0)], lengths=[1, 2])
+    >>> t(jtorch.tensor([0.0, 1.0, 2.0]))
+    tensor([ 1., 10., 20.])
+    """
 
     def __init__(
         self,
@@ -142,7 +154,13 @@ class CatTransform(_OfParts):
 
 
 class StackTransform(_OfParts):
-    """The i-th of ``tseq`` for the i-th place along ``dim``."""
+    """The i-th of ``tseq`` for the i-th place along ``dim``.
+
+    >>> import jtorch
+    >>> from jtorch.distributions import AffineTransform, ExpTransform, StackTransform
+    >>> StackTransform([ExpTransform(), AffineTransform(0.0, 10.0)])(jtorch.tensor([0.0, 2.0]))
+    tensor([ 1., 20.])
+    """
 
     @property
     def domain(self) -> constraints.Constraint:  # type: ignore[override]

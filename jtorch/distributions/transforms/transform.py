@@ -19,6 +19,12 @@ class Transform:
     ``cache_size=1`` the last pair is kept, so that ``t.inv(t(x))`` is ``x`` itself: exact, and without
     a gradient by ``t(x)``. A compiled function makes such a transform itself: one from outside changes with
     each call, so it runs eagerly. Raises ValueError for other sizes than 0 and 1.
+
+    >>> import jtorch
+    >>> t = jtorch.distributions.AffineTransform(1.0, 2.0)
+    >>> x, y = jtorch.tensor(3.0), jtorch.tensor(7.0)
+    >>> t(x), t.inv(y), t.log_abs_det_jacobian(x, y).exp()
+    (tensor(7.), tensor(3.), tensor(2.))
     """
 
     bijective: Any = False

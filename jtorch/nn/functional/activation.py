@@ -31,7 +31,12 @@ def _check_numbers(input: Any, *numbers: Any) -> None:
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(x, 0)"""
+    """max(x, 0)
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.relu(jtorch.tensor([-1.0, 0.0, 2.0]))
+    tensor([0., 0., 2.])
+    """
     try:
         return input.relu_() if inplace else input.relu()
     except AttributeError as error:
@@ -39,14 +44,24 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(x, 0), 6)"""
+    """min(max(x, 0), 6)
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.relu6(jtorch.tensor([-1.0, 4.0, 9.0]))
+    tensor([0., 4., 6.])
+    """
     if not input.is_floating_point() and input.dtype is not bool_:
         return hardtanh(input, 0, 6, inplace)
     return _either("hardtanh", inplace, input, 0.0, 6.0)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """x limited to [min_val, max_val]. Raises ValueError where the first is the larger."""
+    """x limited to [min_val, max_val]. Raises ValueError where the first is the larger.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.hardtanh(jtorch.tensor([-3.0, 1.0, 5.0]), -2.0, 2.0)
+    tensor([-2.,  1.,  2.])
+    """
     kind = input.dtype.numpy.kind
     if not min_val > max_val:
         if kind == "b":
@@ -60,44 +75,92 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """``hardtanh``, written over this tensor's memory.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.hardtanh_(jtorch.tensor([-3.0, 0.0, 3.0]))
+    tensor([-1.,  0.,  1.])
+    """
     return hardtanh(input, min_val, max_val, inplace=True)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(x + 3, 0), 6) / 6"""
+    """min(max(x + 3, 0), 6) / 6
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.hardsigmoid(jtorch.tensor([-3.0, 0.0, 1.5, 3.0]))
+    tensor([0.0000, 0.5000, 0.7500, 1.0000])
+    """
     return _either("hardsigmoid", inplace, input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x hardsigmoid(x)"""
+    """x hardsigmoid(x)
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.hardswish(jtorch.tensor([-1.5, 0.0, 1.0, 5.0]))
+    tensor([-0.3750,  0.0000,  0.6667,  5.0000])
+    """
     return _either("hardswish", inplace, input)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where positive, alpha (exp(x) - 1) elsewhere"""
+    """x where positive, alpha (exp(x) - 1) elsewhere
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.elu(jtorch.tensor([-100.0, 0.0, 3.0]), alpha=2.0)
+    tensor([-2.,  0.,  3.])
+    """
     return _either("elu", inplace, input, alpha)
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``elu``, written over this tensor's memory.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.elu_(jtorch.tensor([-100.0, 3.0]))
+    tensor([-1.,  3.])
+    """
     return elu(input, alpha, inplace=True)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where positive, alpha (exp(x / alpha) - 1) elsewhere"""
+    """x where positive, alpha (exp(x / alpha) - 1) elsewhere
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.celu(jtorch.tensor([-100.0, 0.0, 3.0]), alpha=2.0)
+    tensor([-2.,  0.,  3.])
+    """
     return _either("celu", inplace, input, alpha)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """elu, scaled so that activations keep mean 0 and variance 1"""
+    """elu, scaled so that activations keep mean 0 and variance 1
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.selu(jtorch.tensor([0.0, 1.0]))
+    tensor([0.0000, 1.0507])
+    """
     return _either("selu", inplace, input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x where positive, ``negative_slope`` x elsewhere"""
+    """x where positive, ``negative_slope`` x elsewhere
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.leaky_relu(jtorch.tensor([-10.0, 0.0, 10.0]), 0.1)
+    tensor([-1.,  0., 10.])
+    """
     return _either("leaky_relu", inplace, input, negative_slope)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """``leaky_relu``, written over this tensor's memory.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.leaky_relu_(jtorch.tensor([-10.0, 10.0]), 0.1)
+    tensor([-1., 10.])
+    """
     return leaky_relu(input, negative_slope, inplace=True)
 
 
@@ -108,24 +171,44 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Tensor:
-    """leaky_relu with slopes drawn from [lower, upper) while training, the middle one otherwise."""
+    """leaky_relu with slopes drawn from [lower, upper) while training, the middle one otherwise.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.rrelu(jtorch.tensor([-10.0, 10.0]), 0.1, 0.3)  # not training: a slope of 0.2
+    tensor([-2., 10.])
+    """
     if inplace:
         return rrelu_(input, lower, upper, training)
     return functions.rrelu(input, lower, upper, training)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x sigmoid(x)"""
+    """x sigmoid(x)
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.silu(jtorch.tensor([0.0, 100.0]))
+    tensor([  0., 100.])
+    """
     return _either("silu", inplace, input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x tanh(softplus(x))"""
+    """x tanh(softplus(x))
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.mish(jtorch.tensor([0.0, 100.0]))
+    tensor([  0., 100.])
+    """
     return _either("mish", inplace, input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x above ``threshold``, else ``value``"""
+    """x above ``threshold``, else ``value``
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.threshold(jtorch.tensor([0.0, 1.0]), 0.5, 20.0)
+    tensor([20.,  1.])
+    """
     _check_numbers(input, value, threshold)
     if input.dtype is bool_:
         raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
@@ -155,17 +238,34 @@ def _along(name: str, input: Any, dim: int | None, stacklevel: int, dtype: Any, 
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """exp(x), scaled to sum to one along ``dim``; computed in ``dtype`` where given."""
+    """exp(x), scaled to sum to one along ``dim``; computed in ``dtype`` where given.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.softmax(jtorch.tensor([[1.0, 1.0], [0.0, 200.0]]), dim=1)
+    tensor([[0.5000, 0.5000],
+            [0.0000, 1.0000]])
+    """
     return _along("softmax", input, dim, _stacklevel, dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """The logarithm of softmax, without its overflow."""
+    """The logarithm of softmax, without its overflow.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.log_softmax(jtorch.zeros(2), dim=0)  # -log(2)
+    tensor([-0.6931, -0.6931])
+    """
     return _along("log_softmax", input, dim, _stacklevel, dtype)
 
 
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    """softmax of -x"""
+    """softmax of -x
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.softmin(jtorch.tensor([[1.0, 1.0], [0.0, 200.0]]), dim=1)
+    tensor([[0.5000, 0.5000],
+            [1.0000, 0.0000]])
+    """
     return _along("softmax", -input, dim, _stacklevel, dtype, "softmin")
 
 
@@ -175,6 +275,11 @@ def gumbel_softmax(
     """A sample of a class along ``dim`` that gradients flow through: softmax of (logits + noise) / tau.
 
     ``hard`` gives the one-hot of its largest element, with the gradient of the soft one.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.gumbel_softmax(jtorch.zeros(5, 3), hard=True).sum(1)
+    tensor([1., 1., 1., 1., 1.])
+
     Source: Jang et al. 2017, https://arxiv.org/abs/1611.01144
     """
     if eps != 1e-10:

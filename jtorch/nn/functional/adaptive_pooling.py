@@ -136,6 +136,10 @@ def _boxes(input: Tensor, rank: int, wanted: tuple[int, ...]) -> Tensor:
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
     """Means of ``output_size`` windows of sequences (N, C, L) or (C, L).
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.adaptive_avg_pool1d(jtorch.tensor([[[1.0, 3.0, 5.0, 7.0]]]), 2)
+    tensor([[[2., 6.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool1d.html
     """
     return _adaptive_avg(1, input, output_size)
@@ -143,6 +147,10 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
     """Means of boxes of images (N, C, H, W) or (C, H, W), as many as ``output_size`` says; None keeps a size.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.adaptive_avg_pool2d(jtorch.zeros(1, 64, 10, 9), (7, None)).shape
+    torch.Size([1, 64, 7, 9])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool2d.html
     """
@@ -153,6 +161,10 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
 def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
     """Means of boxes of volumes (N, C, D, H, W) or (C, D, H, W).
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.adaptive_avg_pool3d(jtorch.zeros(1, 64, 8, 9, 10), (5, 1, None)).shape
+    torch.Size([1, 64, 5, 1, 10])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool3d.html
     """
     return _adaptive_avg(3, input, output_size)
@@ -162,6 +174,10 @@ def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool 
     """The largest elements of ``output_size`` windows of sequences, and with ``return_indices`` where
     they are.
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.adaptive_max_pool1d(jtorch.tensor([[[1.0, 3.0, 7.0, 5.0]]]), 2)
+    tensor([[[3., 7.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool1d.html
     """
     return _adaptive_max(1, input, output_size, return_indices)
@@ -169,6 +185,11 @@ def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool 
 
 def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest elements of boxes of images, and with ``return_indices`` where in the flattened image.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.adaptive_max_pool2d(jtorch.arange(4.0).reshape(1, 1, 2, 2), 1, return_indices=True)
+    (tensor([[[[3.]]]]), tensor([[[[3]]]]))
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool2d.html
     """
@@ -179,6 +200,10 @@ def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool 
 def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest elements of boxes of volumes, and with ``return_indices`` where in the flattened volume.
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.adaptive_max_pool3d(jtorch.zeros(1, 64, 8, 9, 10), (5, 1, None)).shape
+    torch.Size([1, 64, 5, 1, 10])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool3d.html
     """
     return _adaptive_max(3, input, output_size, return_indices)
@@ -187,5 +212,10 @@ def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: bool 
 def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: Sizes, return_indices: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """``adaptive_max_pool1d`` with the places of the maxima: what PyTorch's top-level function gives."""
+    """``adaptive_max_pool1d`` with the places of the maxima: what PyTorch's top-level function gives.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.adaptive_max_pool1d_with_indices(jtorch.tensor([[[1.0, 3.0, 7.0, 5.0]]]), 2)
+    (tensor([[[3., 7.]]]), tensor([[[1, 2]]]))
+    """
     return adaptive_max_pool1d(input, output_size, True)

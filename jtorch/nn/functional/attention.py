@@ -37,6 +37,13 @@ def scaled_dot_product_attention(
     first. With ``enable_gqa`` each head (third dim from the end) of ``key`` and ``value`` serves several of
     ``query``. ``dropout_p`` applies whatever the mode of a module. Raises RuntimeError for shapes and dtypes
     that do not fit.
+
+    >>> import jtorch
+    >>> query, key, value = jtorch.zeros(2, 5, 8), jtorch.zeros(2, 3, 8), jtorch.ones(2, 3, 4)
+    >>> out = jtorch.nn.functional.scaled_dot_product_attention(query, key, value)
+    >>> out.shape, out[0, 0]  # equal scores give the mean of the values
+    (torch.Size([2, 5, 4]), tensor([1., 1., 1., 1.]))
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
     """
     _check_attention(query, key, value, attn_mask, dropout_p, is_causal)

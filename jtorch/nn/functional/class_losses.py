@@ -72,6 +72,10 @@ def nll_loss(
 ) -> Tensor:
     """-input at the target classes: (N, C) or (N, C, ...) log-probabilities with int64 (N, ...).
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.nll_loss(jtorch.tensor([[-1.0, -2.0], [-3.0, -5.0]]), jtorch.tensor([1, 0]))
+    tensor(2.5000)
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html
     """
     reduction = chosen(reduction, size_average, reduce)

@@ -172,6 +172,12 @@ def conv1d(
     """Cross-correlation of sequences (N, C, L) or (C, L) with ``weight`` (O, C/groups, K).
 
     ``padding`` is a number, "valid" or "same". Raises RuntimeError where channels, dtypes or sizes don't fit.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.conv1d(jtorch.tensor([[[1.0, 2.0, 4.0, 8.0]]]), jtorch.tensor([[[-1.0, 1.0]]]))  # differences
+    tensor([[[1., 2., 4.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv1d.html
     """
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
@@ -185,6 +191,14 @@ def conv2d(
 
     ``padding`` is a number, a pair, "valid" or "same". Raises RuntimeError where channels, dtypes or sizes
     don't fit. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.conv2d(jtorch.ones(1, 1, 3, 3), jtorch.ones(1, 1, 2, 2))
+    tensor([[[[4., 4.],
+              [4., 4.]]]])
+    >>> F.conv2d(jtorch.zeros(1, 3, 28, 28), jtorch.zeros(8, 3, 5, 5), padding=2, stride=2).shape
+    torch.Size([1, 8, 14, 14])
     """
     return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
@@ -196,6 +210,11 @@ def conv3d(
     """Cross-correlation of volumes (N, C, D, H, W) or (C, D, H, W) with ``weight`` (O, C/groups, KD, KH, KW).
 
     Raises RuntimeError where channels, dtypes or sizes don't fit.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.conv3d(jtorch.zeros(1, 2, 10, 5, 5), jtorch.zeros(4, 2, 3, 1, 1)).shape
+    torch.Size([1, 4, 8, 5, 5])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv3d.html
     """
     return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
@@ -282,6 +301,10 @@ def conv_transpose1d(
 ) -> Tensor:  # fmt: skip
     """The gradient of ``conv1d`` to its input, as a layer: (N, C, L) with ``weight`` (C, O/groups, K).
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.conv_transpose1d(jtorch.tensor([[[1.0, 2.0]]]), jtorch.ones(1, 1, 2), stride=2)
+    tensor([[[1., 1., 2., 2.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose1d.html
     """
     return _convolve_transposed(
@@ -296,6 +319,11 @@ def conv_transpose2d(
     """The gradient of ``conv2d`` to its input, as a layer: (N, C, H, W) with ``weight`` (C, O/groups,
     KH, KW).
 
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.conv_transpose2d(jtorch.zeros(1, 8, 14, 14), jtorch.zeros(8, 3, 2, 2), stride=2).shape
+    torch.Size([1, 3, 28, 28])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose2d.html
     """
     return _convolve_transposed(
@@ -308,6 +336,11 @@ def conv_transpose3d(
     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
 ) -> Tensor:  # fmt: skip
     """The gradient of ``conv3d`` to its input, as a layer.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.conv_transpose3d(jtorch.zeros(1, 8, 3, 4, 5), jtorch.zeros(8, 3, 2, 2, 2), stride=2).shape
+    torch.Size([1, 3, 6, 8, 10])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose3d.html
     """

@@ -40,6 +40,13 @@ def ctc_loss(
     ``log_probs`` is (T, N, C) or (T, C); ``targets`` (N, S), or all sequences one after the other; lengths
     are (N,) tensors or tuples. "mean" divides each loss by its target's length first. Raises RuntimeError for
     lengths that are negative or exceed T or S.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> log_probs = jtorch.full((2, 1, 4), 0.25).log()  # two steps, 4 equally likely labels
+    >>> loss = F.ctc_loss(log_probs, jtorch.tensor([[1]]), jtorch.tensor([2]), jtorch.tensor([1]))
+    >>> loss.exp()  # 16 / 3: of 16 paths, "1 1", "1 blank" and "blank 1" give the label
+    tensor(5.3333)
     """
     reduction = chosen(reduction, None, None)
     alone = log_probs.ndim == 2

@@ -42,6 +42,12 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """Zero each element with probability ``p`` and scale the others by 1/(1-p), while training.
 
     Raises ValueError for a probability outside [0, 1]. Source: Hinton et al. 2012, arXiv:1207.0580.
+
+    >>> import jtorch
+    >>> set(jtorch.nn.functional.dropout(jtorch.ones(1000), p=0.5).tolist()) == {0.0, 2.0}
+    True
+    >>> jtorch.nn.functional.dropout(jtorch.ones(3), training=False)
+    tensor([1., 1., 1.])
     """
     _check(p, "dropout", input)
     if not training or p == 0.0:
@@ -67,6 +73,11 @@ def _feature_dropout(input: Tensor, p: float, training: bool, inplace: bool) -> 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero whole channels of (N, C, L) or (C, L), each with probability ``p``.
 
+    >>> import jtorch
+    >>> out = jtorch.nn.functional.dropout1d(jtorch.ones(1, 100, 8))
+    >>> set(out.mean(2).flatten().tolist()) == {0.0, 2.0}  # a channel as a whole
+    True
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout1d.html
     """
     _check(p)
@@ -88,6 +99,12 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Zero whole channels of (N, C, H, W), each with probability ``p``.
 
     A 3-D input is taken as (N, C, L), with PyTorch's warning.
+
+    >>> import jtorch
+    >>> out = jtorch.nn.functional.dropout2d(jtorch.ones(1, 100, 4, 4))
+    >>> set(out.mean((2, 3)).flatten().tolist()) == {0.0, 2.0}  # a channel as a whole
+    True
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout2d.html
     """
     _check(p)
@@ -116,6 +133,11 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero whole channels of (N, C, D, H, W) or (C, D, H, W), each with probability ``p``.
+
+    >>> import jtorch
+    >>> out = jtorch.nn.functional.dropout3d(jtorch.ones(1, 100, 2, 2, 2))
+    >>> set(out.mean((2, 3, 4)).flatten().tolist()) == {0.0, 2.0}  # a channel as a whole
+    True
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout3d.html
     """
@@ -150,6 +172,10 @@ def _saturated(input: Tensor, mask: Any, p: float) -> Tensor:
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout for SELU networks: keeps mean 0 and variance 1.
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.alpha_dropout(jtorch.ones(3), training=False)
+    tensor([1., 1., 1.])
+
     Source: Klambauer et al. 2017, arXiv:1706.02515.
     """
     _check(p, "alpha_dropout", input)
@@ -163,6 +189,10 @@ def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """``alpha_dropout`` of whole channels.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.feature_alpha_dropout(jtorch.ones(1, 3), training=False)
+    tensor([[1., 1., 1.]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.feature_alpha_dropout.html
     """

@@ -58,6 +58,13 @@ def embedding(
     Row ``padding_idx`` gets no gradient. With ``max_norm`` rows that are looked up and longer are shortened
     in place. ``scale_grad_by_freq`` divides gradients by how often ``input`` names a row. Raises IndexError
     for numbers out of range, NotImplementedError for ``sparse``.
+
+    >>> import jtorch
+    >>> table = jtorch.tensor([[0.0, 0.5], [1.0, 1.5], [2.0, 2.5]])
+    >>> jtorch.nn.functional.embedding(jtorch.tensor([2, 0]), table)
+    tensor([[2.0000, 2.5000],
+            [0.0000, 0.5000]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html
     """
     padding = _padding(padding_idx, weight.shape[0])
@@ -89,6 +96,14 @@ def embedding_bag(
 
     ``input`` is (B, n), one bag a row, or a vector in which bag b begins at ``offsets[b]``. Rows of
     ``padding_idx`` do not count. ``per_sample_weights`` are factors for "sum".
+
+    >>> import jtorch
+    >>> table = jtorch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> bags = jtorch.tensor([0, 1, 1]), jtorch.tensor([0, 1])  # one of row 0, one of row 1 twice
+    >>> jtorch.nn.functional.embedding_bag(bags[0], table, bags[1], mode="sum")
+    tensor([[1., 2.],
+            [6., 8.]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding_bag.html
     """
     if weight.dtype is dt.int64 and input.is_floating_point():
@@ -316,6 +331,13 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     With ``num_classes`` -1 it is the largest class and one. Raises RuntimeError for classes below 0 or
     from ``num_classes`` on (compiled code: IndexError).
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.one_hot(jtorch.tensor([0, 2, 1]), num_classes=4)
+    tensor([[1, 0, 0, 0],
+            [0, 0, 1, 0],
+            [0, 1, 0, 0]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.one_hot.html
     """
     if tensor.dtype is not dt.int64:

@@ -41,6 +41,12 @@ def unfold(
     """The windows of images (N, C, H, W) as columns (N, C * KH * KW, windows); (C, H, W) likewise.
 
     Raises RuntimeError where no window fits.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.unfold(jtorch.arange(9.0).reshape(1, 1, 3, 3), 2)[0, :, 0]  # the window at the upper left
+    tensor([0., 1., 3., 4.])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.unfold.html
     """
     if input.ndim not in (3, 4):
@@ -72,6 +78,14 @@ def fold(
     """Columns (N, C * KH * KW, windows) added up where ``unfold`` took them: (N, C, *output_size).
 
     Raises RuntimeError where the columns don't fit the sizes.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.fold(jtorch.ones(1, 4, 4), (3, 3), kernel_size=2)[0, 0]  # in how many windows each place is
+    tensor([[1., 2., 1.],
+            [2., 4., 2.],
+            [1., 2., 1.]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.fold.html
     """
     if input.ndim not in (2, 3):

@@ -22,6 +22,11 @@ def fractional_max_pool2d(
     The result has ``output_size``, or ``output_ratio`` of the input's; with ``return_indices`` the places in
     the flattened image, too. ``_random_samples`` (N, C, 2) are the numbers in [0, 1) that say where windows
     lie.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.fractional_max_pool2d(jtorch.zeros(1, 16, 50, 32), 3, output_size=(25, 16)).shape
+    torch.Size([1, 16, 25, 16])
     """
     return _pooled(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
@@ -30,7 +35,13 @@ def fractional_max_pool3d(
     input: Tensor, kernel_size: _Sizes, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """``fractional_max_pool2d`` of volumes (N, C, T, H, W) or (C, T, H, W)."""
+    """``fractional_max_pool2d`` of volumes (N, C, T, H, W) or (C, T, H, W).
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.fractional_max_pool3d(jtorch.zeros(1, 2, 50, 32, 16), 3, output_size=(13, 12, 11)).shape
+    torch.Size([1, 2, 13, 12, 11])
+    """
     return _pooled(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
@@ -38,7 +49,14 @@ def fractional_max_pool2d_with_indices(
     input: Tensor, kernel_size: _Sizes, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """``fractional_max_pool2d`` and the places, asked for or not."""
+    """``fractional_max_pool2d`` and the places, asked for or not.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> out, indices = F.fractional_max_pool2d_with_indices(jtorch.zeros(1, 2, 9, 9), 3, output_size=4)
+    >>> out.shape, indices.shape
+    (torch.Size([1, 2, 4, 4]), torch.Size([1, 2, 4, 4]))
+    """
     return _pooled(2, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 
@@ -46,7 +64,14 @@ def fractional_max_pool3d_with_indices(
     input: Tensor, kernel_size: _Sizes, output_size: Any = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """``fractional_max_pool3d`` and the places, asked for or not."""
+    """``fractional_max_pool3d`` and the places, asked for or not.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> out, indices = F.fractional_max_pool3d_with_indices(jtorch.zeros(1, 2, 9, 9, 9), 3, output_size=4)
+    >>> out.shape, indices.shape
+    (torch.Size([1, 2, 4, 4, 4]), torch.Size([1, 2, 4, 4, 4]))
+    """
     return _pooled(3, input, kernel_size, output_size, output_ratio, True, _random_samples)
 
 

@@ -47,7 +47,12 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """(input - target)^2"""
+    """(input - target)^2
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.mse_loss(jtorch.tensor([1.0, 2.0]), jtorch.tensor([2.0, 4.0]))
+    tensor(2.5000)
+    """
     _warn_of_sizes(input, target)
     reduction = chosen(reduction, size_average, reduce)
     if weight is not None:
@@ -63,7 +68,12 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """|input - target|"""
+    """|input - target|
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.l1_loss(jtorch.tensor([1.0, 2.0]), jtorch.tensor([2.0, 4.0]))
+    tensor(1.5000)
+    """
     _warn_of_sizes(input, target)
     reduction = chosen(reduction, size_average, reduce)
     if weight is not None:
@@ -79,7 +89,12 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Half the square over ``beta`` where the distance is below it, the distance less beta / 2 elsewhere."""
+    """Half the square over ``beta`` where the distance is below it, the distance less beta / 2 elsewhere.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.smooth_l1_loss(jtorch.tensor([0.5, 3.0]), jtorch.zeros(2), reduction="none")
+    tensor([0.1250, 2.5000])
+    """
     _warn_of_sizes(input, target)
     reduction = chosen(reduction, size_average, reduce)
     if is_number(beta) and beta == 0:
@@ -94,7 +109,13 @@ def huber_loss(
     delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Half the square where the distance is at most ``delta``, delta (distance - delta / 2) elsewhere."""
+    """Half the square where the distance is at most ``delta``, delta (distance - delta / 2) elsewhere.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.huber_loss(jtorch.tensor([1.0, 3.0]), jtorch.zeros(2), reduction="none", delta=2.0)
+    tensor([0.5000, 4.0000])
+    """
     _warn_of_sizes(input, target)
     if weight is None:
         return functions.huber_loss(input, target, chosen(reduction, None, None), delta)
@@ -118,6 +139,11 @@ def binary_cross_entropy(
     """-(t log x + (1 - t) log(1 - x)) of probabilities x, each logarithm at least -100.
 
     Raises RuntimeError for an x or t outside [0, 1].
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.binary_cross_entropy(jtorch.tensor([0.5, 0.5]), jtorch.tensor([0.0, 1.0]))  # log(2)
+    tensor(0.6931)
     """
     reduction = chosen(reduction, size_average, reduce)
     looked_at = input.is_floating_point() and input.shape == target.shape
@@ -138,7 +164,13 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """The binary cross entropy of sigmoid(input); ``pos_weight`` scales the losses of positive targets."""
+    """The binary cross entropy of sigmoid(input); ``pos_weight`` scales the losses of positive targets.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.binary_cross_entropy_with_logits(jtorch.zeros(2), jtorch.tensor([0.0, 1.0]))  # log(2)
+    tensor(0.6931)
+    """
     reduction = chosen(reduction, size_average, reduce)
     return functions.binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight)
 
@@ -151,7 +183,13 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """The Kullback-Leibler divergence; ``input`` holds logarithms. "batchmean" is its definition."""
+    """The Kullback-Leibler divergence; ``input`` holds logarithms. "batchmean" is its definition.
+
+    >>> import jtorch
+    >>> log_q, p = jtorch.tensor([[0.5, 0.5]]).log(), jtorch.tensor([[0.0, 1.0]])
+    >>> jtorch.nn.functional.kl_div(log_q, p, reduction="batchmean")  # log(2)
+    tensor(0.6931)
+    """
     if size_average is None and reduce is None and reduction == "mean":
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size."
@@ -180,6 +218,11 @@ def poisson_nll_loss(
     """exp(input) - target input for ``log_input``, else input - target log(input + eps).
 
     ``full`` adds Stirling's approximation of log(target!) where target > 1.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.poisson_nll_loss(jtorch.zeros(2), jtorch.tensor([3.0, 5.0]))  # a rate of exp(0)
+    tensor(1.)
     """
     check_tensors("poisson_nll_loss", input=input, target=target)
     reduction = chosen(reduction, size_average, reduce)
@@ -205,6 +248,10 @@ def gaussian_nll_loss(
 
     ``var`` is a number or a tensor of the input's shape, with a last dim of 1 or without it. Raises
     ValueError for another shape. Negative entries count as ``eps``; a negative number is a ValueError.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.gaussian_nll_loss(jtorch.zeros(2), jtorch.tensor([1.0, 3.0]), jtorch.ones(2))
+    tensor(2.5000)
     """
     if number_type(var) is float:
         if var < 0:

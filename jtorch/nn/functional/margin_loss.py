@@ -21,7 +21,12 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """log(1 + exp(-target input)) for targets of -1 and 1."""
+    """log(1 + exp(-target input)) for targets of -1 and 1.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.soft_margin_loss(jtorch.zeros(2), jtorch.tensor([1.0, -1.0]))  # log(2)
+    tensor(0.6931)
+    """
     check_tensors("soft_margin_loss", input=input, target=target)
     return functions.soft_margin_loss(input, target, chosen(reduction, size_average, reduce))
 
@@ -36,7 +41,13 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, margin - target (input1 - input2)): target 1 where the first should rank higher, else -1."""
+    """max(0, margin - target (input1 - input2)): target 1 where the first should rank higher, else -1.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.margin_ranking_loss(jtorch.tensor([3.0]), jtorch.tensor([2.5]), jtorch.tensor([1.0]), margin=1.0)
+    tensor(0.5000)
+    """
     reduction = chosen(reduction, size_average, reduce)
     if input1.ndim != input2.ndim or input1.ndim != target.ndim:
         raise RuntimeError(
@@ -55,7 +66,13 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The input where target is 1, max(0, margin - input) where it is -1."""
+    """The input where target is 1, max(0, margin - input) where it is -1.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.hinge_embedding_loss(jtorch.tensor([0.25, 0.25]), jtorch.tensor([1.0, -1.0]), reduction="none")
+    tensor([0.2500, 0.7500])
+    """
     check_tensors("hinge_embedding_loss", input=input, target=target)
     reduction = chosen(reduction, size_average, reduce)
     check_number(margin, input.dtype.numpy)
@@ -74,7 +91,15 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1."""
+    """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1.
+
+    >>> import jtorch
+    >>> x, y = jtorch.tensor([[2.0, 0.0]]), jtorch.tensor([[0.0, 3.0]])
+    >>> jtorch.nn.functional.cosine_embedding_loss(x, y, jtorch.tensor([1]))
+    tensor(1.)
+    >>> jtorch.nn.functional.cosine_embedding_loss(x, y, jtorch.tensor([-1]))
+    tensor(0.)
+    """
     reduction = chosen(reduction, size_average, reduce)
     if target.ndim not in (0, 1):
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
@@ -104,7 +129,13 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The binary cross entropy of each class, averaged over the last dim."""
+    """The binary cross entropy of each class, averaged over the last dim.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.multilabel_soft_margin_loss(jtorch.zeros(1, 3), jtorch.tensor([[1.0, 0.0, 1.0]]))  # log(2)
+    tensor(0.6931)
+    """
     if size_average is not None or reduce is not None:
         reduction = chosen(reduction, size_average, reduce)
     elif reduction not in ("none", "mean", "sum"):
@@ -130,6 +161,10 @@ def multi_margin_loss(
     """The mean over classes of max(0, margin - x[target] + x[class])^p, without the target class itself.
 
     ``input`` is (C,) or (N, C) and ``target`` int64 of () or (N,); ``weight`` is one number a class.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.multi_margin_loss(jtorch.tensor([[1.0, 0.5]]), jtorch.tensor([0]))
+    tensor(0.2500)
     """
     check_tensors("multi_margin_loss", input=input, target=target)
     reduction = chosen(reduction, size_average, reduce)
@@ -177,6 +212,12 @@ def multilabel_margin_loss(
     """The sum over targets y and other classes i of max(0, 1 - x[y] + x[i]), over the number of classes.
 
     ``input`` is (C,) or (N, C); each row of ``target``, int64 of its shape, lists classes up to the first -1.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> scores = jtorch.tensor([[0.1, 0.2, 0.4, 0.8]])
+    >>> F.multilabel_margin_loss(scores, jtorch.tensor([[3, 0, -1, 1]]))  # classes 3 and 0
+    tensor(0.8500)
     """
     check_tensors("multilabel_margin_loss", input=input, target=target)
     reduction = chosen(reduction, size_average, reduce)
@@ -216,6 +257,12 @@ def triplet_margin_loss(
     """max(0, margin + |anchor - positive| - |anchor - negative|), in the ``p``-norm over the last dim.
 
     ``swap`` takes the positive's distance to the negative where that is smaller.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.triplet_margin_loss(jtorch.tensor([[0.0]]), jtorch.tensor([[1.0]]), jtorch.tensor([[1.5]]))
+    tensor(0.5000)
+
     Source: Balntas et al. 2016, http://www.bmva.org/bmvc/2016/papers/paper119/index.html
     """
     reduction = chosen(reduction, size_average, reduce)
@@ -237,7 +284,15 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """``triplet_margin_loss`` with any function of two tensors as distance."""
+    """``triplet_margin_loss`` with any function of two tensors as distance.
+
+    >>> import jtorch
+    >>> def distance(x, y):
+    ...     return (x - y).abs().sum(-1)
+    >>> triple = jtorch.tensor([[0.0]]), jtorch.tensor([[1.0]]), jtorch.tensor([[1.5]])
+    >>> jtorch.nn.functional.triplet_margin_with_distance_loss(*triple, distance_function=distance)
+    tensor(0.5000)
+    """
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     _check_triplet(anchor, positive, negative, margin)

@@ -27,6 +27,12 @@ def rms_norm(
     """The last dims, of ``normalized_shape``, over the root of their mean square; then scaled.
 
     ``eps`` defaults to the machine epsilon of the dtype. Raises RuntimeError for shapes that don't fit.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.rms_norm(jtorch.tensor([[3.0, 3.0], [-5.0, 5.0]]), (2,), eps=0.0)
+    tensor([[ 1.,  1.],
+            [-1.,  1.]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rms_norm.html
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -57,6 +63,11 @@ def group_norm(
     """Each group of channels of (N, C, ...) to mean 0 and variance 1, then scaled and shifted per channel.
 
     Raises RuntimeError where groups or parameters don't fit the channels, ValueError for one value per group.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.group_norm(jtorch.tensor([[0.0, 4.0, 10.0, 30.0]]), 2).round(decimals=3)
+    tensor([[-1.,  1., -1.,  1.]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.group_norm.html
     """
     shape = list(input.shape)
@@ -125,6 +136,13 @@ def batch_norm(
     While ``training`` the running statistics follow the batch's by ``momentum`` (their variance is the
     unbiased
     one); else they are used in its place. Raises ValueError for one value per channel in training.
+
+    >>> import jtorch
+    >>> x, mean, var = jtorch.tensor([[1.0], [3.0]]), jtorch.tensor([1.0]), jtorch.tensor([4.0])
+    >>> jtorch.nn.functional.batch_norm(x, mean, var, eps=0.0)  # (x - 1) / 2
+    tensor([[0.],
+            [1.]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html
     """
     if training:
@@ -173,6 +191,12 @@ def instance_norm(
     """Each channel of each example of (N, C, ...) to mean 0 and variance 1, then scaled and shifted.
 
     Running statistics follow the mean over the examples. Raises ValueError for one spatial element.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.instance_norm(jtorch.tensor([[[0.0, 4.0], [10.0, 30.0]]])).round(decimals=3)
+    tensor([[[-1.,  1.],
+             [-1.,  1.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.instance_norm.html
     """
     shape = tuple(input.shape)
@@ -208,6 +232,12 @@ def local_response_norm(
     """Each element over (k + alpha * mean square of ``size`` neighbouring channels) ** beta.
 
     Raises ValueError for fewer than 3 dims. Source: Krizhevsky et al. 2012 (NeurIPS 25).
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.local_response_norm(jtorch.tensor([[[1.0], [2.0]]]), 1, alpha=1.0, beta=1.0)  # x / (1 + x^2)
+    tensor([[[0.5000],
+             [0.4000]]])
     """
     if input.ndim < 3:
         raise ValueError(

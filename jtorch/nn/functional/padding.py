@@ -23,6 +23,13 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     repeating the edge),
     "replicate" (the edge again) or "circular". Raises RuntimeError where the widths don't
     fit the input, NotImplementedError for numbers of dims that a mode does not pad.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.pad(jtorch.ones(1, 2), (1, 0, 0, 1))  # one on the left, one below
+    tensor([[0., 1., 1.],
+            [0., 0., 0.]])
+    >>> jtorch.nn.functional.pad(jtorch.tensor([[1.0, 2.0, 3.0]]), (2, 2), mode="reflect")
+    tensor([[3., 2., 1., 2., 3., 2., 1.]])
     """
     return apart(bordered(input, pad, mode, value), input)
 

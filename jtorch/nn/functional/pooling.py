@@ -168,6 +168,11 @@ def max_pool1d(
     """The largest element of each window of sequences (N, C, L) or (C, L); borders count as -inf.
 
     With ``return_indices`` a pair: also where it was. Raises RuntimeError where no window fits.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.max_pool1d(jtorch.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2)
+    tensor([[[5., 4.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool1d.html
     """
     return _max_pool(
@@ -182,6 +187,12 @@ def max_pool2d(
     """The largest element of each window of images (N, C, H, W) or (C, H, W); borders count as -inf.
 
     With ``return_indices`` a pair: also where it was in the flattened image.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.max_pool2d(jtorch.arange(16.0).reshape(1, 1, 4, 4), 2)
+    tensor([[[[ 5.,  7.],
+              [13., 15.]]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html
     """
     return _max_pool(
@@ -195,13 +206,17 @@ def max_pool3d(
 ) -> Any:  # fmt: skip
     """The largest element of each window of volumes (N, C, D, H, W) or (C, D, H, W).
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.max_pool3d(jtorch.arange(8.0).reshape(1, 1, 2, 2, 2), 2).item()
+    7.0
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool3d.html
     """
     pooled = _max_pool if return_indices else _wide_max_pool  # autocast knows the one without indices
     return pooled("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def _with_indices(function: Callable) -> Callable:
+def _with_indices(function: Callable, rank: int) -> Callable:
     def both(
         input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, dilation: Sizes = 1,
         ceil_mode: bool = False, return_indices: bool = False,
@@ -209,7 +224,14 @@ def _with_indices(function: Callable) -> Callable:
         return function(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
     both.__name__ = both.__qualname__ = f"{function.__name__}_with_indices"
-    both.__doc__ = f"``{function.__name__}`` with ``return_indices``."
+    both.__doc__ = f"""``{function.__name__}`` with ``return_indices``.
+
+    >>> import jtorch
+    >>> row = jtorch.tensor([1.0, 5.0, 2.0, 4.0]).reshape({"1, " * (rank + 1)}4)
+    >>> out, indices = jtorch.nn.functional.{both.__name__}(row, {(1,) * (rank - 1) + (2,)})
+    >>> out.flatten(), indices.flatten()
+    (tensor([5., 4.]), tensor([1, 3]))
+    """
     return both
 
 
@@ -243,6 +265,10 @@ def avg_pool1d(
 ) -> Tensor:  # fmt: skip
     """The mean of each window of sequences (N, C, L) or (C, L).
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.avg_pool1d(jtorch.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2)
+    tensor([[[3., 3.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool1d.html
     """
     return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
@@ -253,6 +279,11 @@ def avg_pool2d(
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
     """The mean of each window of images (N, C, H, W) or (C, H, W).
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.avg_pool2d(jtorch.arange(16.0).reshape(1, 1, 4, 4), 2)
+    tensor([[[[ 2.5000,  4.5000],
+              [10.5000, 12.5000]]]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool2d.html
     """
@@ -267,6 +298,10 @@ def avg_pool3d(
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
     """The mean of each window of volumes (N, C, D, H, W) or (C, D, H, W).
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.avg_pool3d(jtorch.arange(8.0).reshape(1, 1, 2, 2, 2), 2).item()
+    3.5
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool3d.html
     """
@@ -299,6 +334,10 @@ def lp_pool1d(
 ) -> Tensor:
     """The ``norm_type``-norm of each window of sequences.
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.lp_pool1d(jtorch.tensor([[[3.0, 4.0, 0.0, 1.0]]]), 2, kernel_size=2)
+    tensor([[[5., 1.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool1d.html
     """
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
@@ -308,6 +347,10 @@ def lp_pool2d(
     input: Tensor, norm_type: int | float, kernel_size: Sizes, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
     """The ``norm_type``-norm of each window of images.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.lp_pool2d(jtorch.ones(1, 1, 2, 4), 2, kernel_size=2)
+    tensor([[[[2., 2.]]]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool2d.html
     """
@@ -319,11 +362,15 @@ def lp_pool3d(
 ) -> Tensor:
     """The ``norm_type``-norm of each window of volumes.
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.lp_pool3d(jtorch.ones(1, 1, 2, 2, 2), 1, kernel_size=2).item()
+    8.0
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool3d.html
     """
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = map(
-    _with_indices, (max_pool1d, max_pool2d, max_pool3d)
+    _with_indices, (max_pool1d, max_pool2d, max_pool3d), (1, 2, 3)
 )

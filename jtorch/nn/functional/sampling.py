@@ -19,6 +19,14 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     ``grid_sample``: (N, H, W, 2) or (N, D, H, W, 3), in [-1, 1].
 
     Raises NotImplementedError for sizes of other lengths, ValueError where ``theta`` doesn't fit.
+
+    >>> import jtorch
+    >>> shifted = jtorch.tensor([[[1.0, 0.0, 0.5], [0.0, 1.0, 0.0]]])  # 0.5 to the right
+    >>> jtorch.nn.functional.affine_grid(shifted, (1, 1, 1, 3), align_corners=True)
+    tensor([[[[-0.5000,  0.0000],
+              [ 0.5000,  0.0000],
+              [ 1.5000,  0.0000]]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.affine_grid.html
     """
     if not theta.is_floating_point():
@@ -69,6 +77,13 @@ def grid_sample(
     ``mode`` is bilinear or nearest; ``padding_mode`` is zeros,
     border or reflection. Raises ValueError for others,
     RuntimeError for shapes that don't fit, NotImplementedError for bicubic.
+
+    >>> import jtorch
+    >>> image = jtorch.tensor([[[[1.0, 2.0, 4.0]]]])
+    >>> places = jtorch.tensor([[[[-1.0, 0.0], [0.5, 0.0]]]])  # the left end, and between the last two
+    >>> jtorch.nn.functional.grid_sample(image, places, align_corners=True)
+    tensor([[[[1., 3.]]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html
     """
     _check_sample(input, grid, mode, padding_mode)

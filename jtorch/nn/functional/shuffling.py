@@ -19,7 +19,13 @@ def _check_image(name: str, input: Tensor, what: str, factor: int) -> None:
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., C r r, H, W) to (..., C, H r, W r). Source: Shi et al. 2016, arXiv:1609.05158."""
+    """(..., C r r, H, W) to (..., C, H r, W r). Source: Shi et al. 2016, arXiv:1609.05158.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.pixel_shuffle(jtorch.arange(4.0).reshape(1, 4, 1, 1), 2)
+    tensor([[[[0., 1.],
+              [2., 3.]]]])
+    """
     r = upscale_factor
     _check_image("pixel_shuffle", input, "upscale_factor", r)
     *lead, c, h, w = input.shape
@@ -35,7 +41,12 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(..., C, H r, W r) to (..., C r r, H, W): ``pixel_shuffle`` backwards."""
+    """(..., C, H r, W r) to (..., C r r, H, W): ``pixel_shuffle`` backwards.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.pixel_unshuffle(jtorch.zeros(1, 1, 12, 12), 2).shape
+    torch.Size([1, 4, 6, 6])
+    """
     r = downscale_factor
     _check_image("pixel_unshuffle", input, "downscale_factor", r)
     *lead, c, h, w = input.shape
@@ -55,6 +66,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels of (N, C, ...) dealt out to ``groups`` in turn. Source: Zhang et al. 2017,
     arXiv:1707.01083.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.channel_shuffle(jtorch.arange(4).reshape(1, 4, 1, 1), 2).flatten()
+    tensor([0, 2, 1, 3])
     """
     if input.ndim < 3:
         raise RuntimeError(

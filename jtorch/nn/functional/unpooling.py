@@ -68,6 +68,10 @@ def max_unpool1d(
 ) -> Tensor:  # fmt: skip
     """Zeros with the elements of ``input`` where ``max_pool1d(return_indices=True)`` found them.
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.max_unpool1d(jtorch.tensor([[[5.0, 4.0]]]), jtorch.tensor([[[1, 3]]]), 2)
+    tensor([[[0., 5., 0., 4.]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool1d.html
     """
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
@@ -80,6 +84,11 @@ def max_unpool2d(
 ) -> Tensor:  # fmt: skip
     """Zeros with the elements of ``input`` where ``max_pool2d(return_indices=True)`` found them.
 
+    >>> import jtorch
+    >>> jtorch.nn.functional.max_unpool2d(jtorch.tensor([[[[4.0]]]]), jtorch.tensor([[[[2]]]]), 2)
+    tensor([[[[0., 0.],
+              [4., 0.]]]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool2d.html
     """
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
@@ -91,6 +100,11 @@ def max_unpool3d(
     output_size: Any = None,
 ) -> Tensor:  # fmt: skip
     """Zeros with the elements of ``input`` where ``max_pool3d(return_indices=True)`` found them.
+
+    >>> import jtorch
+    >>> import jtorch.nn.functional as F
+    >>> F.max_unpool3d(jtorch.full((1, 1, 1, 1, 1), 7.0), jtorch.full((1, 1, 1, 1, 1), 6), 2).flatten()
+    tensor([0., 0., 0., 0., 0., 0., 7., 0.])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool3d.html
     """

@@ -37,6 +37,13 @@ def interpolate(
     Raises ValueError and NotImplementedError where the arguments don't go together. ``antialias``, of
     bilinear and bicubic, widens their filters where images shrink, as Pillow does. Images of uint8 are
     rounded after each dim.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.interpolate(jtorch.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    >>> jtorch.nn.functional.interpolate(jtorch.zeros(1, 3, 4, 4), size=(8, 6), mode="bilinear").shape
+    torch.Size([1, 3, 8, 6])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
     """
     _check_mode(input, mode, align_corners, antialias)
@@ -221,15 +228,30 @@ def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """``interpolate`` under its older name."""
+    """``interpolate`` under its older name.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.upsample(jtorch.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """``interpolate(mode="nearest")``."""
+    """``interpolate(mode="nearest")``.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.upsample_nearest(jtorch.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """``interpolate(mode="bilinear", align_corners=True)``."""
+    """``interpolate(mode="bilinear", align_corners=True)``.
+
+    >>> import jtorch
+    >>> jtorch.nn.functional.upsample_bilinear(jtorch.tensor([[[[1.0, 2.0]]]]), size=(1, 3))
+    tensor([[[[1.0000, 1.5000, 2.0000]]]])
+    """
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)

@@ -16,6 +16,10 @@ class DataParallel(Module):
 
     What PyTorch does on a machine without a GPU. Names in ``state_dict()`` begin with ``module.`` here too.
 
+    >>> import jtorch
+    >>> jtorch.nn.DataParallel(jtorch.nn.Linear(3, 2))(jtorch.zeros(5, 3)).shape
+    torch.Size([5, 2])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
     """
 

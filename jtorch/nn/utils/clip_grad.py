@@ -57,6 +57,10 @@ def get_total_norm(
 
     Of sharded ones, such as the gradients that ``fully_shard`` leaves, the norm of the whole: all processes
     call this. Raises RuntimeError for an infinite or NaN norm where ``error_if_nonfinite``.
+
+    >>> import jtorch
+    >>> jtorch.nn.utils.get_total_norm([jtorch.tensor([3.0]), jtorch.tensor([4.0])])
+    tensor(5.)
     """
     many = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     return _in_their_dtype(_total_norm(many, float(norm_type), error_if_nonfinite), many)
@@ -93,7 +97,15 @@ def clip_grads_with_norm_(
     total_norm: Tensor,
     foreach: bool | None = None,
 ) -> None:
-    """Scale all gradients by max_norm / total_norm, where that is below 1."""
+    """Scale all gradients by max_norm / total_norm, where that is below 1.
+
+    >>> import jtorch
+    >>> w = jtorch.zeros(2, requires_grad=True)
+    >>> w.grad = jtorch.tensor([3.0, 4.0])
+    >>> jtorch.nn.utils.clip_grads_with_norm_([w], max_norm=2.5, total_norm=jtorch.tensor(5.0))
+    >>> [round(g, 3) for g in w.grad.tolist()]
+    [1.5, 2.0]
+    """
     # a number that may change from call to call stays one
     limit: Any = max_norm if hasattr(max_norm, "as_runtime_scalar") else float(max_norm)
     with no_grad():
@@ -133,7 +145,15 @@ def clip_grad_norm_(
 def clip_grad_value_(
     parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None
 ) -> None:
-    """Limit every element of every gradient to [-clip_value, clip_value]."""
+    """Limit every element of every gradient to [-clip_value, clip_value].
+
+    >>> import jtorch
+    >>> w = jtorch.zeros(3, requires_grad=True)
+    >>> w.grad = jtorch.tensor([-5.0, 0.5, 5.0])
+    >>> jtorch.nn.utils.clip_grad_value_([w], clip_value=1.0)
+    >>> w.grad
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
     with no_grad():
         for g in _gradients(parameters):
             g.copy_(functions.clamp(g, -clip_value, clip_value))

@@ -15,6 +15,11 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Module:
     """A ``module_cls(*args, **kwargs)`` whose parameters hold anything.
 
     Raises RuntimeError for a class that is no Module or whose constructor takes no ``device``.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.utils.skip_init(jtorch.nn.Linear, 3, 2)
+    >>> jtorch.nn.init.zeros_(layer.weight).shape
+    torch.Size([2, 3])
     """
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise RuntimeError(f"Expected a Module; got {module_cls}")

@@ -41,6 +41,11 @@ class _WeightNorm(Module):
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Learn the length (``original0``) and the direction (``original1``) of each slice along ``dim`` apart.
 
+    >>> import jtorch
+    >>> layer = jtorch.nn.utils.parametrizations.weight_norm(jtorch.nn.Linear(3, 2))
+    >>> layer.parametrizations.weight.original0.shape  # a length for each of the 2 outputs
+    torch.Size([2, 1])
+
     Source: Salimans and Kingma 2016, https://arxiv.org/abs/1602.07868
     """
     register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
@@ -113,7 +118,13 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Divide a weight by its largest singular value. Source: Miyato et al. 2018, arXiv:1802.05957"""
+    """Divide a weight by its largest singular value. Source: Miyato et al. 2018, arXiv:1802.05957
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.utils.parametrizations.spectral_norm(jtorch.nn.Linear(3, 2), n_power_iterations=50)
+    >>> abs(jtorch.linalg.matrix_norm(layer.weight, 2).item() - 1) < 1e-3
+    True
+    """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
@@ -181,6 +192,12 @@ def orthogonal(
 
     ``orthogonal_map`` is "matrix_exp" or "cayley"; "householder" raises NotImplementedError, and where
     none is given wide or tall matrices take "matrix_exp", too.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.utils.parametrizations.orthogonal(jtorch.nn.Linear(3, 3))
+    >>> jtorch.allclose(layer.weight @ layer.weight.T, jtorch.eye(3), atol=1e-5)
+    True
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.parametrizations.orthogonal.html
     """
     weight = getattr(module, name, None)

@@ -39,7 +39,14 @@ CACHE = _Cache()  # of all threads. Compiled functions run eagerly while it is i
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Within this block each parametrized tensor is computed once."""
+    """Within this block each parametrized tensor is computed once.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.utils.parametrizations.weight_norm(jtorch.nn.Linear(3, 2))
+    >>> with jtorch.nn.utils.parametrize.cached():
+    ...     print(layer.weight is layer.weight)
+    True
+    """
     CACHE.nest(+1)
     try:
         yield
@@ -48,7 +55,13 @@ def cached() -> Iterator[None]:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor in the order they apply, and the original tensor or tensors."""
+    """The parametrizations of one tensor in the order they apply, and the original tensor or tensors.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.utils.parametrizations.weight_norm(jtorch.nn.Linear(3, 2))
+    >>> layer.parametrizations.weight.original0.shape, layer.parametrizations.weight.original1.shape
+    (torch.Size([2, 1]), torch.Size([2, 3]))
+    """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
         if not modules:
@@ -171,6 +184,15 @@ def register_parametrization(
     The first one chooses the original by its ``right_inverse``, if it has one, so that the value stays.
     Several apply one after the other. Raises ValueError for a name that is neither parameter nor buffer, and,
     unless ``unsafe``, where shape or dtype would change.
+
+    >>> import jtorch
+    >>> class Symmetric(jtorch.nn.Module):
+    ...     def forward(self, x):
+    ...         return x.triu() + x.triu(1).T
+    >>> layer = jtorch.nn.Linear(3, 3)
+    >>> layer = jtorch.nn.utils.parametrize.register_parametrization(layer, "weight", Symmetric())
+    >>> bool((layer.weight == layer.weight.T).all())
+    True
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -196,7 +218,13 @@ def register_parametrization(
 
 
 def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
-    """Whether ``module``, or its tensor of that name, is parametrized."""
+    """Whether ``module``, or its tensor of that name, is parametrized.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.utils.parametrizations.weight_norm(jtorch.nn.Linear(3, 2))
+    >>> [jtorch.nn.utils.parametrize.is_parametrized(layer, name) for name in ("weight", "bias")]
+    [True, False]
+    """
     parametrizations = module._modules.get("parametrizations")
     if parametrizations is None or not isinstance(parametrizations, ModuleDict):
         return False
@@ -207,6 +235,13 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
     """Make the tensor an ordinary one again: its value now, or the original unless ``leave_parametrized``.
 
     Raises ValueError where it is not parametrized, or the original is several tensors.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.utils.parametrizations.weight_norm(jtorch.nn.Linear(3, 2))
+    >>> jtorch.nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    Linear(in_features=3, out_features=2, bias=True)
+    >>> type(layer.weight).__name__
+    'Parameter'
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -234,5 +269,11 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
 
 
 def type_before_parametrizations(module: Any) -> type:
-    """The class of ``module`` before it was parametrized."""
+    """The class of ``module`` before it was parametrized.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.utils.parametrizations.weight_norm(jtorch.nn.Linear(3, 2))
+    >>> jtorch.nn.utils.parametrize.type_before_parametrizations(layer).__name__
+    'Linear'
+    """
     return type(module).parametrize_base_ if is_parametrized(module) else type(module)

@@ -40,7 +40,13 @@ def _count(amount: Any, size: int) -> int:
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing: only makes the mask and the names."""
+    """Prunes nothing: only makes the mask and the names.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> prune.Identity().prune(jtorch.tensor([5.0, 6.0]))
+    tensor([5., 6.])
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -70,14 +76,26 @@ class _Unstructured(BasePruningMethod):
 
 
 class RandomUnstructured(_Unstructured):
-    """Prunes entries at random."""
+    """Prunes entries at random.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> prune.RandomUnstructured(amount=3).prune(jtorch.ones(10)).sum()
+    tensor(7.)
+    """
 
     def chosen(self, t: Tensor, count: int) -> Tensor:
         return functions.topk(rand_like(t).view(-1), k=count).indices
 
 
 class L1Unstructured(_Unstructured):
-    """Prunes the entries of smallest magnitude."""
+    """Prunes the entries of smallest magnitude.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> prune.L1Unstructured(amount=1).prune(jtorch.tensor([5.0, 1.0, -3.0]))
+    tensor([ 5.,  0., -3.])
+    """
 
     def chosen(self, t: Tensor, count: int) -> Tensor:
         return functions.topk(t.abs().reshape(-1), k=count, largest=False).indices
@@ -116,7 +134,14 @@ class _Structured(BasePruningMethod):
 
 
 class RandomStructured(_Structured):
-    """Prunes channels at random."""
+    """Prunes channels at random.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> pruned = prune.RandomStructured(amount=1, dim=0).prune(jtorch.ones(3, 2))
+    >>> sorted(pruned.sum(1).tolist())
+    [0.0, 2.0, 2.0]
+    """
 
     def kept(self, t: Tensor, count: int) -> Tensor:
         drawn = rand(t.shape[self.dim])
@@ -124,7 +149,14 @@ class RandomStructured(_Structured):
 
 
 class LnStructured(_Structured):
-    """Prunes the channels of smallest Ln-norm; ``n`` is what ``torch.norm`` takes as ``p``."""
+    """Prunes the channels of smallest Ln-norm; ``n`` is what ``torch.norm`` takes as ``p``.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> prune.LnStructured(amount=1, n=2, dim=0).prune(jtorch.tensor([[3.0, 4.0], [1.0, 1.0]]))
+    tensor([[3., 4.],
+            [0., 0.]])
+    """
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         super().__init__(amount, dim)
@@ -138,7 +170,13 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes what a given mask says."""
+    """Prunes what a given mask says.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> prune.CustomFromMask(jtorch.tensor([1, 0, 1])).prune(jtorch.tensor([5, 6, 7]))
+    tensor([5, 0, 7])
+    """
 
     PRUNING_TYPE = "global"
 
@@ -153,7 +191,14 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
-    """Give ``module.<name>`` a mask of ones. Returns the module, as all these functions do."""
+    """Give ``module.<name>`` a mask of ones. Returns the module, as all these functions do.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> layer = prune.identity(jtorch.nn.Linear(2, 1), "weight")
+    >>> layer.weight_mask, prune.is_pruned(layer)
+    (tensor([[1., 1.]]), True)
+    """
     Identity.apply(module, name)
     return module
 
@@ -162,6 +207,12 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
     """Prune ``amount`` entries of ``module.<name>`` at random, or that fraction where it is a float.
 
     Raises TypeError and ValueError for amounts that are no number of entries and no fraction.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> layer = prune.random_unstructured(jtorch.nn.Linear(4, 2), "weight", amount=3)
+    >>> int((layer.weight == 0).sum())
+    3
     """
     RandomUnstructured.apply(module, name, amount)
     return module
@@ -170,13 +221,28 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
 def l1_unstructured(
     module: Module, name: str, amount: float, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prune the entries of smallest magnitude, in ``importance_scores`` where that is given."""
+    """Prune the entries of smallest magnitude, in ``importance_scores`` where that is given.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> layer = jtorch.nn.Linear(4, 1)
+    >>> layer.weight.data = jtorch.tensor([[0.1, -3.0, 2.0, -0.2]])
+    >>> prune.l1_unstructured(layer, "weight", amount=0.5).weight_mask
+    tensor([[0., 1., 1., 0.]])
+    """
     L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Prune channels along ``dim`` at random. Raises ValueError for a tensor of one dimension."""
+    """Prune channels along ``dim`` at random. Raises ValueError for a tensor of one dimension.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> layer = prune.random_structured(jtorch.nn.Linear(4, 3), "weight", amount=1, dim=0)
+    >>> int((layer.weight_mask.sum(1) == 0).sum())  # one row of three
+    1
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -184,13 +250,30 @@ def random_structured(module: Module, name: str, amount: float, dim: int) -> Mod
 def ln_structured(
     module: Module, name: str, amount: float, n: Any, dim: int, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prune the channels along ``dim`` whose Ln-norm is smallest."""
+    """Prune the channels along ``dim`` whose Ln-norm is smallest.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> layer = jtorch.nn.Linear(2, 2)
+    >>> layer.weight.data = jtorch.tensor([[3.0, 4.0], [1.0, 1.0]])
+    >>> prune.ln_structured(layer, "weight", amount=1, n=2, dim=0).weight_mask
+    tensor([[1., 1.],
+            [0., 0.]])
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prune ``module.<name>`` where ``mask`` is 0."""
+    """Prune ``module.<name>`` where ``mask`` is 0.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> layer = jtorch.nn.Linear(3, 1)
+    >>> layer.weight.data = jtorch.tensor([[1.0, 2.0, 3.0]])
+    >>> prune.custom_from_mask(layer, "weight", jtorch.tensor([[1, 0, 1]])).weight.tolist()
+    [[1.0, 0.0, 3.0]]
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -204,6 +287,13 @@ def global_unstructured(
     """Prune several ``(module, name)`` as if they were one tensor, with ``pruning_method(**kwargs)``.
 
     Raises TypeError for methods that are not unstructured.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> layers = [jtorch.nn.Linear(4, 4) for _ in range(2)]
+    >>> prune.global_unstructured([(m, "weight") for m in layers], prune.L1Unstructured, amount=0.25)
+    >>> sum(int((m.weight == 0).sum()) for m in layers)  # a quarter of 32
+    8
     """
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
@@ -230,6 +320,14 @@ def remove(module: Module, name: str) -> Module:
     """Make ``module.<name>`` an ordinary parameter again, with zeros where it was pruned.
 
     Raises ValueError where it is not pruned.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> layer = prune.random_unstructured(jtorch.nn.Linear(2, 1), "weight", amount=1)
+    >>> [name for name, _ in layer.named_parameters()]
+    ['bias', 'weight_orig']
+    >>> [name for name, _ in prune.remove(layer, "weight").named_parameters()]
+    ['bias', 'weight']
     """
     found = hook_of(module, name)
     if found is None:
@@ -243,6 +341,13 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether ``module`` or one inside it has a pruned tensor."""
+    """Whether ``module`` or one inside it has a pruned tensor.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> layer = jtorch.nn.Linear(2, 1)
+    >>> prune.is_pruned(layer), prune.is_pruned(prune.identity(layer, "bias"))
+    (False, True)
+    """
     hooks = (hook for part in module.modules() for hook in part._forward_pre_hooks.values())
     return any(isinstance(hook, BasePruningMethod) for hook in hooks)

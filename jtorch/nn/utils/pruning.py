@@ -19,6 +19,16 @@ class BasePruningMethod(ABC):
 
     Subclasses say ``PRUNING_TYPE``, one of "unstructured", "structured" (which needs an attribute ``dim``)
     and "global", and have ``compute_mask``.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> class Below(prune.BasePruningMethod):
+    ...     PRUNING_TYPE = "unstructured"
+    ...     def compute_mask(self, t, default_mask):
+    ...         return default_mask * (t.abs() >= 1)
+    >>> Below().prune(jtorch.tensor([0.5, -2.0]))
+    tensor([ 0., -2.])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.prune.BasePruningMethod.html
     """
 
@@ -126,6 +136,14 @@ def _scores(tensor: Tensor, scores: Tensor | None, whose: str) -> Tensor:
 
 class PruningContainer(BasePruningMethod):
     """Pruning methods in the order they were applied; each judges what those before it left.
+
+    >>> import jtorch
+    >>> from jtorch.nn.utils import prune
+    >>> layer = jtorch.nn.Linear(4, 1)
+    >>> for _ in range(2):
+    ...     layer = prune.l1_unstructured(layer, "weight", amount=1)
+    >>> len(next(iter(layer._forward_pre_hooks.values()))), int(layer.weight_mask.sum())
+    (2, 2)
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.prune.PruningContainer.html
     """

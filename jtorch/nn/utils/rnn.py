@@ -35,6 +35,11 @@ class PackedSequence(_Fields):
     """``data`` (sum of lengths, *), ``batch_sizes`` (longest length,), and the order of the sequences.
 
     Made by ``pack_padded_sequence`` and ``pack_sequence``.
+
+    >>> import jtorch
+    >>> packed = jtorch.nn.utils.rnn.pack_sequence([jtorch.tensor([1, 2, 3]), jtorch.tensor([4, 5])])
+    >>> packed.data, packed.batch_sizes
+    (tensor([1, 4, 2, 5, 3]), tensor([2, 2, 1]))
     """
 
     def __new__(
@@ -102,7 +107,12 @@ class PackedSequence(_Fields):
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes ``permutation``; None for None."""
+    """The permutation that undoes ``permutation``; None for None.
+
+    >>> import jtorch
+    >>> jtorch.nn.utils.rnn.invert_permutation(jtorch.tensor([2, 0, 1]))
+    tensor([1, 2, 0])
+    """
     return None if permutation is None else functions.argsort(permutation)
 
 
@@ -130,6 +140,12 @@ def pack_padded_sequence(
 
     ``lengths`` (B,) must not increase, unless ``enforce_sorted`` is False. Raises RuntimeError for lengths
     below 1, above T, not in order, or of another number than B.
+
+    >>> import jtorch
+    >>> padded = jtorch.tensor([[1, 2, 3], [4, 5, 0]])
+    >>> jtorch.nn.utils.rnn.pack_padded_sequence(padded, [3, 2], batch_first=True).data
+    tensor([1, 4, 2, 5, 3])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pack_padded_sequence.html
     """
     found, order = _vector(lengths).to(dt.int64), None
@@ -172,6 +188,12 @@ def pad_packed_sequence(
     """(padded sequences (T, B, *) or, with ``batch_first``, (B, T, *); lengths (B,)).
 
     Raises ValueError for a ``total_length`` below the longest length.
+
+    >>> import jtorch
+    >>> packed = jtorch.nn.utils.rnn.pack_sequence([jtorch.tensor([1, 2, 3]), jtorch.tensor([4, 5])])
+    >>> jtorch.nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)
+    (tensor([[1, 2, 3],
+            [4, 5, 0]]), tensor([3, 2]))
     """
     length = sequence.batch_sizes.shape[0]
     if total_length is not None:
@@ -215,6 +237,12 @@ def pad_sequence(
     """Tensors (length, *) as one (longest, B, *), or (B, longest, *) with ``batch_first``.
 
     Raises RuntimeError for no sequences, or trailing dims that differ.
+
+    >>> import jtorch
+    >>> jtorch.nn.utils.rnn.pad_sequence([jtorch.tensor([1, 2, 3]), jtorch.tensor([4])], batch_first=True)
+    tensor([[1, 2, 3],
+            [4, 0, 0]])
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pad_sequence.html
     """
     if not isinstance(sequences, Iterable):
@@ -241,18 +269,37 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Any, batch_first: bool = False) -> list[Tensor]:
-    """The sequences (length, *) that ``pad_sequence`` made ``padded_sequences`` of."""
+    """The sequences (length, *) that ``pad_sequence`` made ``padded_sequences`` of.
+
+    >>> import jtorch
+    >>> padded = jtorch.tensor([[1, 2, 3], [4, 0, 0]])
+    >>> jtorch.nn.utils.rnn.unpad_sequence(padded, jtorch.tensor([3, 1]), batch_first=True)
+    [tensor([1, 2, 3]), tensor([4])]
+    """
     sequences: Any = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     return [sequences[k][:n] for k, n in enumerate(_numbers(lengths))]
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Tensors (length, *) as one packed sequence; the longest first, unless ``enforce_sorted`` is False."""
+    """Tensors (length, *) as one packed sequence; the longest first, unless ``enforce_sorted`` is False.
+
+    >>> import jtorch
+    >>> short, long = jtorch.tensor([4]), jtorch.tensor([1, 2])
+    >>> packed = jtorch.nn.utils.rnn.pack_sequence([short, long], enforce_sorted=False)
+    >>> packed.data, packed.sorted_indices
+    (tensor([1, 4, 2]), tensor([1, 0]))
+    """
     lengths = [s.shape[0] for s in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences (length, *) that ``pack_sequence`` packed."""
+    """The sequences (length, *) that ``pack_sequence`` packed.
+
+    >>> import jtorch
+    >>> packed = jtorch.nn.utils.rnn.pack_sequence([jtorch.tensor([1, 2, 3]), jtorch.tensor([4, 5])])
+    >>> jtorch.nn.utils.rnn.unpack_sequence(packed)
+    [tensor([1, 2, 3]), tensor([4, 5])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

@@ -51,7 +51,13 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Module:
-    """Divide a weight by its largest singular value; ``parametrizations.spectral_norm`` is the newer form."""
+    """Divide a weight by its largest singular value; ``parametrizations.spectral_norm`` is the newer form.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.utils.spectral_norm(jtorch.nn.Linear(3, 2))
+    >>> layer.weight_orig.shape, layer.weight_u.shape
+    (torch.Size([2, 3]), torch.Size([2]))
+    """
     for hook in module._forward_pre_hooks.values():
         if isinstance(hook, SpectralNorm) and hook.name == name:
             raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
@@ -71,7 +77,13 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Module:
-    """Make the weight an ordinary parameter again. Raises ValueError where it is not normalised."""
+    """Make the weight an ordinary parameter again. Raises ValueError where it is not normalised.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.utils.spectral_norm(jtorch.nn.Linear(3, 2))
+    >>> sorted(name for name, _ in jtorch.nn.utils.remove_spectral_norm(layer).named_parameters())
+    ['bias', 'weight']
+    """
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:
             weight = hook.compute_weight(module, iterate=False).detach()

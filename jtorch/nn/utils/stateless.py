@@ -27,6 +27,12 @@ def functional_call(
     Several dicts may be given as a tuple. ``tie_weights`` puts a tensor in all places that share the one it
     replaces; ``strict`` raises RuntimeError for names that are missing or unexpected. The module is as before
     afterwards.
+
+    >>> import jtorch
+    >>> layer = jtorch.nn.Linear(1, 1)
+    >>> given = {"weight": jtorch.tensor([[2.0]]), "bias": jtorch.tensor([1.0])}
+    >>> jtorch.func.functional_call(layer, given, jtorch.tensor([[3.0]]))
+    tensor([[7.]])
     """
     if isinstance(parameter_and_buffer_dicts, Mapping):
         given = dict(parameter_and_buffer_dicts)

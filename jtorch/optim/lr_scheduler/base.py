@@ -79,6 +79,15 @@ class LRScheduler:
     """Base class: subclasses say in ``get_lr`` what the rates are after ``last_epoch`` steps.
 
     Warns when it is stepped before the optimizer ever was.
+
+    >>> import jtorch
+    >>> class Halved(jtorch.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [lr * 0.5**self.last_epoch for lr in self.base_lrs]
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> Halved(optimizer, last_epoch=-1).get_last_lr()
+    [1.0]
+
     Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LRScheduler.html
     """
 

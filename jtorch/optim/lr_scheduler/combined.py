@@ -49,6 +49,17 @@ class SequentialLR(_Combined):
     """One schedule after another, the next from each of the ``milestones`` on.
 
     Raises ValueError where the schedules are none, not one more than the milestones, or of another optimizer.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> warm_up = jtorch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> decay = jtorch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> scheduler = jtorch.optim.lr_scheduler.SequentialLR(optimizer, [warm_up, decay], milestones=[2])
+    >>> for _ in range(5):
+    ...     print(scheduler.get_last_lr()[0], end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    0.5 0.75 1.0 0.5 0.25
     """
 
     def __init__(
@@ -101,7 +112,19 @@ class SequentialLR(_Combined):
 
 
 class ChainedScheduler(_Combined):
-    """All schedules at each step. Raises ValueError where they are none, or of several optimizers."""
+    """All schedules at each step. Raises ValueError where they are none, or of several optimizers.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> warm_up = jtorch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> decay = jtorch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> scheduler = jtorch.optim.lr_scheduler.ChainedScheduler([warm_up, decay])
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr()[0], end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    0.5 0.25 0.25 0.125
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:

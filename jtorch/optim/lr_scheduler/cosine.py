@@ -13,6 +13,15 @@ class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the initial rate to ``eta_min`` in ``T_max`` steps (and back in as many).
 
     Each rate is made from the one before, so that other schedules beside it count; like PyTorch's.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = jtorch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=4)
+    >>> for _ in range(5):
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    1.0 0.854 0.5 0.146 0.0
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
@@ -48,6 +57,15 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine in ``T_0`` steps, then again from the initial rate, each time ``T_mult`` as long.
 
     ``step(epoch)`` takes fractions, too. Raises ValueError for options out of range.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = jtorch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> for _ in range(5):
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    1.0 0.5 1.0 0.5 1.0
     """
 
     def __init__(

@@ -50,6 +50,15 @@ class CyclicLR(_Cycling):
 
     ``mode`` says how the height falls: "triangular" not at all, "triangular2" by half each cycle,
     "exp_range" by ``gamma`` each step; or give ``scale_fn``, of cycles or "iterations" (``scale_mode``).
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
+    >>> scheduler = jtorch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=1.0, max_lr=2.0, step_size_up=2)
+    >>> for _ in range(6):
+    ...     print(scheduler.get_last_lr()[0], end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    1.0 1.5 2.0 1.5 1.0 1.5
     """
 
     def __init__(
@@ -138,6 +147,15 @@ class OneCycleLR(_Cycling):
     Its length is ``total_steps`` or ``epochs * steps_per_epoch``; ``pct_start`` of it is the rise.
     ``three_phase`` puts the way down symmetric to the rise before the last phase. Raises ValueError for
     options out of range and for a step beyond the end.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0, momentum=0.9)
+    >>> scheduler = jtorch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=5, pct_start=0.4)
+    >>> for _ in range(5):
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    0.04 1.0 0.75 0.25 0.0
     """
 
     def __init__(

@@ -12,7 +12,17 @@ from jtorch.optim.optimizer import Optimizer
 
 
 class LambdaLR(LRScheduler):
-    """The initial rate times ``lr_lambda(step)``; one function, or a list of one per group."""
+    """The initial rate times ``lr_lambda(step)``; one function, or a list of one per group.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = jtorch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (step + 1))
+    >>> for _ in range(4):
+    ...     print(round(scheduler.get_last_lr()[0], 3), end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    1.0 0.5 0.333 0.25
+    """
 
     def __init__(
         self,
@@ -44,7 +54,17 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """The rate times ``lr_lambda(step)`` at every step."""
+    """The rate times ``lr_lambda(step)`` at every step.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = jtorch.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda step: 0.5)
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr()[0], end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    1.0 0.5 0.25 0.125
+    """
 
     def __init__(
         self,
@@ -99,7 +119,17 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rate times ``gamma`` at each of the given steps."""
+    """The rate times ``gamma`` at each of the given steps.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = jtorch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
+    >>> for _ in range(5):
+    ...     print(scheduler.get_last_lr()[0], end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    1.0 0.5 0.5 0.25 0.25
+    """
 
     def __init__(
         self,
@@ -123,7 +153,17 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """``factor`` of the rate for ``total_iters`` steps."""
+    """``factor`` of the rate for ``total_iters`` steps.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = jtorch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr()[0], end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    0.5 0.5 1.0 1.0
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -146,7 +186,17 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """From ``start_factor`` to ``end_factor`` of the initial rate in ``total_iters`` steps: a warm-up."""
+    """From ``start_factor`` to ``end_factor`` of the initial rate in ``total_iters`` steps: a warm-up.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = jtorch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.25, total_iters=3)
+    >>> for _ in range(5):
+    ...     print(scheduler.get_last_lr()[0], end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    0.25 0.5 0.75 1.0 1.0
+    """
 
     def __init__(
         self,
@@ -184,7 +234,17 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The rate times ``gamma`` at every step."""
+    """The rate times ``gamma`` at every step.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = jtorch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> for _ in range(4):
+    ...     print(scheduler.get_last_lr()[0], end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    1.0 0.5 0.25 0.125
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -199,7 +259,17 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The rate falls to 0 in ``total_iters`` steps as ``(1 - step / total_iters) ** power``."""
+    """The rate falls to 0 in ``total_iters`` steps as ``(1 - step / total_iters) ** power``.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = jtorch.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)
+    >>> for _ in range(6):
+    ...     print(scheduler.get_last_lr()[0], end=" ")
+    ...     optimizer.step()
+    ...     scheduler.step()
+    1.0 0.75 0.5 0.25 0.0 0.0
+    """
 
     def __init__(
         self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1

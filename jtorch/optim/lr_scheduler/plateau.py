@@ -21,6 +21,14 @@ class ReduceLROnPlateau(LRScheduler):
 
     ``mode`` "min" or "max" says what is better, ``threshold`` by how much: relative ("rel") or absolute
     ("abs"). After a cut ``cooldown`` steps don't count. Raises ValueError for options out of range.
+
+    >>> import jtorch
+    >>> optimizer = jtorch.optim.SGD([jtorch.zeros(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = jtorch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+    >>> for loss in (3.0, 2.0, 2.0, 2.0):
+    ...     scheduler.step(loss)
+    ...     print(scheduler.get_last_lr()[0], end=" ")
+    1.0 1.0 1.0 0.5
     """
 
     def __init__(

@@ -22,6 +22,13 @@ def default_collate(batch: Any) -> Any:
     """Tensors are stacked, numbers become a tensor, tuples and dicts are collated part by part.
 
     Raises RuntimeError for items of different lengths, TypeError for what it can't put together.
+
+    >>> import jtorch
+    >>> jtorch.utils.data.default_collate([{"label": 3, "name": "a"}, {"label": 7, "name": "b"}])
+    {'label': tensor([3, 7]), 'name': ['a', 'b']}
+    >>> jtorch.utils.data.default_collate([jtorch.zeros(2, 5), jtorch.zeros(2, 5), jtorch.zeros(2, 5)]).shape
+    torch.Size([3, 2, 5])
+
     Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_collate
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)
@@ -29,6 +36,11 @@ def default_collate(batch: Any) -> Any:
 
 def default_convert(data: Any) -> Any:
     """NumPy arrays and numbers inside ``data`` become tensors; all else stays as it is.
+
+    >>> import jtorch
+    >>> import numpy as np
+    >>> jtorch.utils.data.default_convert({"x": np.array([1, 2]), "name": "a"})
+    {'x': tensor([1, 2]), 'name': 'a'}
 
     Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_convert
     """

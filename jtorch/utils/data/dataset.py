@@ -26,7 +26,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """Base class of datasets with ``__getitem__(index)`` and, usually, ``__len__``."""
+    """Base class of datasets with ``__getitem__(index)`` and, usually, ``__len__``.
+
+    >>> import jtorch
+    >>> class Squares(jtorch.utils.data.Dataset):
+    ...     def __len__(self):
+    ...         return 4
+    ...     def __getitem__(self, index):
+    ...         return index**2
+    >>> [batch.tolist() for batch in jtorch.utils.data.DataLoader(Squares(), batch_size=2)]
+    [[0, 1], [4, 9]]
+    """
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
@@ -39,6 +49,13 @@ class IterableDataset(Dataset[T_co]):
     """Base class of datasets that are only gone through, by ``__iter__``.
 
     With worker processes each has a copy: ``get_worker_info()`` tells ``__iter__`` which part is its own.
+
+    >>> import jtorch
+    >>> class Countdown(jtorch.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         yield from (3, 2, 1)
+    >>> [batch.tolist() for batch in jtorch.utils.data.DataLoader(Countdown(), batch_size=2)]
+    [[3, 2], [1]]
     """
 
     def __iter__(self) -> Iterator[Any]:
@@ -84,6 +101,11 @@ class StackDataset(Dataset):
     """Item k is the tuple (or, for keyword arguments, the dict) of the k-th items of all datasets.
 
     Raises ValueError for datasets of different lengths, for none, and for both kinds of argument.
+
+    >>> import jtorch
+    >>> data = jtorch.utils.data.StackDataset(image=[10, 11], label=["a", "b"])
+    >>> len(data), data[1]
+    (2, {'image': 11, 'label': 'b'})
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -131,6 +153,11 @@ class Subset(Dataset[T_co]):
 
     Raises NotImplementedError for a subclass with a ``__getitem__`` of its own but no ``__getitems__``,
     which a loader would prefer.
+
+    >>> import jtorch
+    >>> data = jtorch.utils.data.Subset(["a", "b", "c", "d"], [3, 0])
+    >>> len(data), data[0]
+    (2, 'd')
     """
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
@@ -183,6 +210,11 @@ class ConcatDataset(Dataset[T_co]):
 
     Raises AssertionError for none and for an IterableDataset; ValueError or IndexError for an index that
     is out of range.
+
+    >>> import jtorch
+    >>> data = jtorch.utils.data.ConcatDataset([[1, 2, 3], [10, 20]])
+    >>> len(data), data[3]
+    (5, 10)
     """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
@@ -213,7 +245,15 @@ class ConcatDataset(Dataset[T_co]):
 
 
 class ChainDataset(IterableDataset[T_co]):
-    """Streams one after the other; AssertionError, when gone through, for what is no IterableDataset."""
+    """Streams one after the other; AssertionError, when gone through, for what is no IterableDataset.
+
+    >>> import jtorch
+    >>> class Letters(jtorch.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         yield from "ab"
+    >>> list(jtorch.utils.data.ChainDataset([Letters(), Letters()]))
+    ['a', 'b', 'a', 'b']
+    """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = datasets
@@ -236,6 +276,11 @@ def random_split(dataset: Any, lengths: Sequence[int | float], generator: Any = 
     """Random subsets without overlap, of the given lengths or fractions (which sum to 1).
 
     Raises ValueError where the lengths don't sum to the dataset's. Warns where a fraction gives nothing.
+
+    >>> import jtorch
+    >>> parts = jtorch.utils.data.random_split(range(10), [7, 3])
+    >>> [len(part) for part in parts], sorted([*parts[0], *parts[1]])
+    ([7, 3], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
     n = len(dataset)
     counts = _counts(n, lengths)

@@ -17,6 +17,11 @@ class DistributedSampler(Sampler[int]):
     process gets as many indices: some come twice, or with ``drop_last`` the tail is left out.
     ``num_replicas`` and ``rank`` are those of the default process group where they are left out; without
     one, that is a RuntimeError. ValueError for a rank out of range.
+
+    >>> import jtorch
+    >>> list(jtorch.utils.data.DistributedSampler(range(6), num_replicas=2, rank=1, shuffle=False))
+    [1, 3, 5]
+
     Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
 

@@ -16,14 +16,27 @@ _AT_ONCE = 32  # drawn at once with replacement: ``num_samples=int(1e10)`` is ho
 
 
 class Sampler(Generic[T_co]):
-    """Base class: iterating gives indices (or, for a batch sampler, lists of them)."""
+    """Base class: iterating gives indices (or, for a batch sampler, lists of them).
+
+    >>> import jtorch
+    >>> class Backwards(jtorch.utils.data.Sampler):
+    ...     def __iter__(self):
+    ...         yield from (2, 1, 0)
+    >>> [batch.item() for batch in jtorch.utils.data.DataLoader([10, 20, 30], sampler=Backwards())]
+    [30, 20, 10]
+    """
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError
 
 
 class SequentialSampler(Sampler[int]):
-    """0, 1, ..., n - 1."""
+    """0, 1, ..., n - 1.
+
+    >>> import jtorch
+    >>> list(jtorch.utils.data.SequentialSampler("abc"))
+    [0, 1, 2]
+    """
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -39,6 +52,12 @@ class RandomSampler(Sampler[int]):
     """A fresh random order at each pass, or ``num_samples`` draws with replacement.
 
     Raises ValueError where there is nothing to draw, TypeError for a ``replacement`` that is no bool.
+
+    >>> import jtorch
+    >>> sorted(jtorch.utils.data.RandomSampler("abcd"))
+    [0, 1, 2, 3]
+    >>> len(list(jtorch.utils.data.RandomSampler("abcd", replacement=True, num_samples=10)))
+    10
     """
 
     def __init__(
@@ -80,7 +99,12 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices, in a fresh random order at each pass."""
+    """The given indices, in a fresh random order at each pass.
+
+    >>> import jtorch
+    >>> sorted(jtorch.utils.data.SubsetRandomSampler([5, 2, 9]))
+    [2, 5, 9]
+    """
 
     def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
         self.indices = indices
@@ -99,6 +123,10 @@ class WeightedRandomSampler(Sampler[int]):
 
     Raises ValueError for what is no count, no bool or no row of weights; RuntimeError, at the pass, for
     weights that nothing can be drawn with.
+
+    >>> import jtorch
+    >>> list(jtorch.utils.data.WeightedRandomSampler([0.0, 1.0, 0.0], num_samples=3))
+    [1, 1, 1]
     """
 
     def __init__(
@@ -163,7 +191,12 @@ def _check_count(name: str, value: Any) -> None:
 
 
 class BatchSampler(Sampler[list[int]]):
-    """Lists of ``batch_size`` indices; the last may be shorter, or is dropped."""
+    """Lists of ``batch_size`` indices; the last may be shorter, or is dropped.
+
+    >>> import jtorch
+    >>> list(jtorch.utils.data.BatchSampler(range(5), batch_size=2, drop_last=False))
+    [[0, 1], [2, 3], [4]]
+    """
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool = False) -> None:
         _check_count("batch_size", batch_size)

@@ -42,6 +42,10 @@ _worker_info: WorkerInfo | None = None
 def get_worker_info() -> WorkerInfo | None:
     """What a worker process of a loader is told about itself; None in any other process.
 
+    >>> import jtorch
+    >>> print(jtorch.utils.data.get_worker_info())  # here no worker is at work
+    None
+
     Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.get_worker_info
     """
     return _worker_info
