@@ -348,8 +348,7 @@ def _wrap_lines(op: Op, names: tuple[str, ...]) -> list[str]:
     # a cast to integers ends the tape
     floats = " and out.dtype.kind in 'fcV'" if op.dtype == "static" else ""
     lines.append(f"    if ({_wants(names)}) and context.grad{floats}:")
-    if not isinstance(op.dtype, str) or op.dtype == "static":  # reals may become complex here
-        lines += ["        if out.dtype.kind == 'c':", "            expect_complex()"]
+    lines += _complex_lines(op, "out")
     edges, saved, versions = _node_expressions(op, names)
     return [
         *lines,
@@ -359,6 +358,13 @@ def _wrap_lines(op: Op, names: tuple[str, ...]) -> list[str]:
         *after,
         "    return result",
     ]
+
+
+def _complex_lines(op: Op, out: str) -> list[str]:
+    """The lines that have complex gradients looked for from now on, where reals may become complex here."""
+    if isinstance(op.dtype, str) and op.dtype != "static":
+        return []
+    return [f"        if {out}.dtype.kind == 'c':", "            expect_complex()"]
 
 
 def _several_lines(op: Op, names: tuple[str, ...]) -> list[str]:
@@ -378,6 +384,7 @@ def _several_lines(op: Op, names: tuple[str, ...]) -> list[str]:
     lines += [
         *_needs_lines(op, names),
         f"    if ({_wants(names)}) and context.grad:",
+        *_complex_lines(op, outs[0]),
         f"        node = Node_({edges}, {saved}, {versions}, [{metadata}])",
         "        if WATCHERS:",
         "            look_at(node)",

@@ -98,6 +98,54 @@ def _(xp, g, out0, out1):
     return _eigh_gradient(xp, g[0], g[1], out0, out1)
 
 
+# -- general matrices ----------------------------------------------------------------------------------------
+
+
+def _two_complex(dtypes, statics):
+    return (np.result_type(dtypes[0], np.complex64),) * 2
+
+
+@opaque(
+    shape=lambda x: (x[:-1], x),
+    n_outputs=2,
+    dtype=_two_complex,
+    public=None,
+    may_raise=True,
+    grad_name="LinalgEigBackward0",
+    leads=True,
+)
+def eig(xp, x):
+    """(eigenvalues, eigenvectors of length 1 as columns), complex"""
+    return xp.eig(x)
+
+
+@eig.vjp
+def _(xp, g, x_dtype, out0, out1):
+    """Of vectors that have length 1. Source: C. Boeddeker et al., "On the computation of complex-valued
+    gradients" (2017), arXiv:1701.00392."""
+    values, vectors = out0, out1
+    adjoint = xp.conj(swap(xp, vectors))
+    inner = None
+    if g[1] is not None:
+        turned = xp.matmul(adjoint, g[1])
+        along = xp.cast(
+            xp.real_part(xp.sum(_on_diagonal(xp, turned), axis=(turned.ndim - 2,), keepdims=True)),
+            dtype=turned.dtype,
+        )
+        turned = turned - xp.matmul(adjoint, vectors) * along
+        inner = turned / xp.conj(_differences(xp, values))
+        inner = xp.where(_is_diagonal(xp, tuple(inner.shape)), 0.0, inner)
+    if g[0] is not None:
+        diagonal = _diagonal(xp, g[0])
+        inner = diagonal if inner is None else inner + diagonal
+    found = xp.solve(adjoint, xp.matmul(inner, adjoint))
+    return found if np.dtype(x_dtype).kind == "c" else xp.cast(xp.real_part(found), dtype=x_dtype)
+
+
+def _on_diagonal(xp, x):
+    return xp.where(_is_diagonal(xp, tuple(x.shape)), x, 0.0)
+
+
 # -- singular values -----------------------------------------------------------------------------------------
 
 

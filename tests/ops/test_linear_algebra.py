@@ -258,10 +258,46 @@ def test_equal_values_of_which_the_vectors_are_not_used():
     np.testing.assert_allclose(second.numpy(), 2 * np.eye(3))
 
 
-def test_general_eigenvalues_are_refused():
-    for name in ("eig", "eigvals"):
-        with pytest.raises(NotImplementedError, match="symmetric"):
-            getattr(jtorch.linalg, name)(jtorch.tensor(REGULAR))
+GENERAL = {
+    "largest": lambda L, a: L.linalg.eigvals(a).abs().max(),
+    "products": lambda L, a: _of_conjugates(L.linalg.eigvals(a)),
+    "vectors": lambda L, a: _of_both(*L.linalg.eig(a)),
+}
+
+
+def _of_conjugates(values):
+    return (values * values.conj()).real.sum() + values.imag.abs().sum()
+
+
+def _of_both(values, vectors):
+    return (values.real**3).sum() + (vectors.abs() ** 3 * values.abs()[..., None, :]).sum()
+
+
+@needs_torch
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4, 4)], ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("name", GENERAL)
+def test_general_eigenvalues(name, dtype, shape):
+    """Of what does not depend on the order of the values, nor on the phases of the vectors."""
+    import torch
+
+    random = np.random.default_rng(1)
+    array = random.standard_normal(shape).astype(dtype)
+    if dtype == "complex128":
+        array = array + 1j * random.standard_normal(shape)
+    found = []
+    for library in (jtorch, torch):
+        a = library.from_numpy(array.copy()).requires_grad_()
+        out = GENERAL[name](library, a)
+        out.backward()
+        found.append((out.item(), a.grad.numpy()))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-9)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-8, atol=1e-10)
+
+
+def test_eigenvalues_of_what_is_not_finite():
+    with pytest.raises(RuntimeError, match="should not contain infs or NaNs"):
+        jtorch.linalg.eigvals(jtorch.tensor([[1.0, float("nan")], [0.0, 1.0]]))
 
 
 def test_compiled_equals_eager():

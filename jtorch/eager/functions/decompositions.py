@@ -49,14 +49,27 @@ def _triangle(A: Tensor, uplo: str) -> Tensor:
 
 @autocasts("float32")
 def eig(A: Tensor) -> Any:
-    """Not there: the eigenvalues of a general matrix are complex."""
-    raise NotImplementedError("linalg.eig: only symmetric matrices have eigenvalues here, see linalg.eigh")
+    """(eigenvalues, eigenvectors of length 1 as columns) of (..., n, n), complex and in no order.
+
+    The gradient of the vectors is finite only where no two eigenvalues are equal, and defined only for what
+    does not depend on their phases.
+    """
+    _check_general("linalg.eig", A)
+    return return_types.linalg_eig(*APPLY["eig"](A))
 
 
 @autocasts("float32")
-def eigvals(A: Tensor) -> Any:
-    """Not there: the eigenvalues of a general matrix are complex."""
-    raise NotImplementedError("linalg.eigvals: only symmetric matrices have eigenvalues here, see eigvalsh")
+def eigvals(A: Tensor) -> Tensor:
+    """The eigenvalues of (..., n, n), complex and in no order."""
+    _check_general("linalg.eigvals", A)
+    values: Tensor = APPLY["eig"](A)[0]
+    return values
+
+
+def _check_general(name: str, A: Tensor) -> None:
+    if A.is_complex() and A.ndim > 1 and A.shape[-1] == A.shape[-2]:
+        return
+    check_matrices(name, A)
 
 
 @autocasts("float32")

@@ -176,6 +176,16 @@ def eigh(x: Array) -> tuple[Array, Array]:
 
 
 @_in_lapack
+def eig(x: Array) -> tuple[Array, Array]:
+    """(eigenvalues, eigenvectors) in no order, complex also where all are real."""
+    if not np.isfinite(x).all():
+        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+    dtype = np.result_type(x.dtype, np.complex64)
+    values, vectors = _linalg.eig(x)
+    return values.astype(dtype, copy=False), vectors.astype(dtype, copy=False)
+
+
+@_in_lapack
 def svd(x: Array, *, full: bool) -> tuple[Array, Array, Array]:
     if not np.isfinite(x).all():
         place, _ = _first(x, lambda a: 0 if np.isfinite(a).all() else 1)

@@ -72,6 +72,16 @@ def _(draw):
     return found
 
 
+@entry("eig")
+def _(draw):
+    found = []
+    for shape in [(3, 3), (2, 2, 2)]:
+        basis = _spread(draw, *shape)
+        values = np.arange(1.0, shape[-1] + 1)
+        found.append(Sample((np.linalg.solve(basis, values[..., None] * basis),)))
+    return found
+
+
 @entry("svd")
 def _(draw):
     shapes = [(3, 3), (4, 2), (2, 3), (2, 3, 2)]
