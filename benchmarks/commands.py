@@ -5,13 +5,12 @@ Nothing here imports NumPy before the threads are set, so sections are imported 
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks import options as opt
+from benchmarks.command import Command, Options
+from benchmarks.costs import commands as costs
 from benchmarks.machine import thread_variables
 from benchmarks.options import Parser
 from benchmarks.own.protocol import PROTOCOL, OwnFileError, check as check_own
@@ -21,26 +20,6 @@ STORY = ("mlp", "lenet")  # a small network, where calls decide, and one where a
 EAGER_GROUPS = ("ops", "chain", "steps", "arrays", "small", "convolutions", "import")
 CASES = 44  # of soundness
 PEERS = ("torch", "jax")
-
-Options = argparse.Namespace
-
-
-@dataclass(frozen=True)
-class Command:
-    """``arguments`` adds what it takes to a parser; ``run(parser, options, compiler)`` gives its exit status.
-
-    ``compiler`` stands in for ``jtorch.compile`` in tests.
-    """
-
-    name: str
-    summary: str
-    arguments: Callable[[Parser], Any]
-    run: Callable[[Parser, Options, Any], int]
-
-    def parser(self) -> Parser:
-        p = Parser(prog=f"python -m benchmarks {self.name}", description=self.summary)
-        self.arguments(p)
-        return p
 
 
 def _names(p: Parser, metavar: str, known: str, default: str = "all") -> None:
@@ -128,10 +107,7 @@ def _report_arguments(p: Parser) -> None:
 def _run_report(p: Parser, options: Options, compiler: Any) -> int:
     if len(options.runs) > 2:
         p.error("takes one run, or two to compare")
-    try:
-        import matplotlib  # noqa: F401 - asked for early, as rich is
-    except ModuleNotFoundError:
-        p.error('the charts need matplotlib: python -m pip install -e ".[report]"')
+    opt.needs_matplotlib(p)
     from benchmarks.compare.runs import RunError, read
     from benchmarks.html.page import page
 
@@ -382,5 +358,6 @@ COMMANDS = {
             _soundness_arguments,
             _run_soundness,
         ),
+        *costs.COMMANDS,
     )
 }

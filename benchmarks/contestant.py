@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.agree import Record, record
 from benchmarks.first_call import FirstCall, of_function
@@ -15,6 +15,9 @@ from benchmarks.own import load
 from benchmarks.own.protocol import OwnFileError, is_own
 from benchmarks.program import Program, Workload
 from benchmarks.timing import Calls
+
+if TYPE_CHECKING:
+    from benchmarks.costs.peak import Memory
 
 EAGER, COMPILED = "jtorch eager", "jtorch compiled"
 MODES = (EAGER, COMPILED)
@@ -67,6 +70,13 @@ class Local:
             for s in found.steps
         ]
 
+    def memory(self, row: str, steps: int) -> Memory:
+        """What a training step of a workload needs, in a process that has measured nothing else."""
+        from benchmarks.costs import peak
+
+        workload = workload_of(row)
+        return peak.measure(self.name, lambda: build(self.name, workload, self.threads), steps)
+
     def told(self, error: Exception) -> str:
         """The error in a line, with its place in the user's file where it came from there."""
         place = ""
@@ -87,14 +97,19 @@ class Local:
         step(*program.arguments[0])
         seconds = time.perf_counter() - start
         if hasattr(step, "timings"):
-            self.first_call, self.kernels = of_function(step, seconds), len(step.kernels())
+            self.first_call = of_function(step, seconds)
+            self.kernels = self.first_call.kernels
         return step
 
 
 def workload_of(row: str) -> Workload:
-    """The workload of that name, of all sections, or of a file. KeyError where there is none."""
+    """The workload of that name, of all sections, generated or of a file. KeyError where there is none."""
     if is_own(row):
         return load.workload(row)
+    from benchmarks.models import generated
+
+    if generated.is_one(row):
+        return generated.workload(row)
     from benchmarks.eager import cases
     from benchmarks.models.rows import MODELS
     from benchmarks.workloads import ROWS, mlp

@@ -1,6 +1,6 @@
 """What the first call of a compiled function costs, in a process that has compiled nothing before.
 
-``python -m benchmarks.first_call ROW`` makes that call and prints its timings as JSON. ``measure``
+``python -m benchmarks.first_call ROW`` makes that call and prints its figures as JSON. ``cold_and_warm``
 runs it twice with one cache folder: empty at first, then holding the kernels, as in a user's second
 process, which also tells what it compiled.
 """
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,35 @@ STAGES = ("trace", "passes", "fuse", "plan", "emit", "build")
 
 @dataclass(frozen=True)
 class FirstCall:
+<<<<<<< HEAD
     """``seconds`` and ``stages`` with an empty kernel cache; ``second_process`` with a full one.
 
     ``document`` is what ``f.document()`` gives, with the times of ``f.profile()``.
     """
+=======
+    """``seconds`` of the call and of its ``stages``, with an empty kernel cache where ``second_process`` is
+    that of one with a full one. ``equations`` are those recorded, before any pass."""
+>>>>>>> wA
 
     seconds: float
     stages: dict[str, float]
     second_process: float | None = None
     kernels: int | None = None
+<<<<<<< HEAD
     document: dict[str, Any] | None = None
+=======
+    equations: int | None = None
+
+    @property
+    def rest(self) -> float:
+        """Seconds outside of the stages: imports, guards, and the run itself."""
+        return self.seconds - sum(self.stages.values())
+
+    @property
+    def equations_per_ms(self) -> float:
+        """Over all stages."""
+        return (self.equations or 0) / (sum(self.stages.values()) * 1e3)
+>>>>>>> wA
 
     def as_dict(self) -> dict[str, Any]:
         stages = {f"{name}_s": seconds for name, seconds in self.stages.items()}
@@ -41,21 +60,37 @@ class FirstCall:
 
 def of_function(compiled: Any, seconds: float) -> FirstCall:
     """The latest compilation of a function in this process, whose first call took ``seconds``."""
-    return FirstCall(seconds, {name: getattr(compiled.timings, name) for name in STAGES})
+    stages = {name: getattr(compiled.timings, name) for name in STAGES}
+    latest = max((plan for some in compiled.plans.values() for plan in some), key=lambda plan: plan.number)
+    equations = len(latest.capture.graph.eqns)
+    return FirstCall(seconds, stages, kernels=len(compiled.kernels()), equations=equations)
 
 
 def measure(row: str) -> FirstCall:
-    """Measure one row in two new processes; RuntimeError with its last words if one fails."""
+    """Measure one row in two new processes."""
+    cold, warm = cold_and_warm(row)
+    return replace(cold, second_process=warm.seconds)
+
+
+def cold_and_warm(row: str) -> tuple[FirstCall, FirstCall]:
+    """The first calls of two new processes; RuntimeError with its last words if one fails."""
     import jtorch  # here: a peer's process imports this file, and must not have two libraries' threads
 
     compileall.compile_dir(Path(jtorch.__file__).parent, quiet=2)  # as an installed package is
     with tempfile.TemporaryDirectory() as folder:
+<<<<<<< HEAD
         cold, warm = _process(row, folder), _process(row, folder, "document")
     stages = {name: cold[name] for name in STAGES}
     return FirstCall(cold["seconds"], stages, warm["seconds"], int(cold["kernels"]), warm["document"])
 
 
 def _process(row: str, cache: str, *options: str) -> dict[str, Any]:
+=======
+        return _process(row, folder), _process(row, folder)
+
+
+def _process(row: str, cache: str) -> FirstCall:
+>>>>>>> wA
     path = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.first_call", row, *options],
@@ -66,7 +101,7 @@ def _process(row: str, cache: str, *options: str) -> dict[str, Any]:
     if done.returncode:
         last = (done.stderr.strip() or "no message").splitlines()[-1]
         raise RuntimeError(f"the first call in a new process: {last}")
-    return json.loads(done.stdout.splitlines()[-1])  # after what a user's file prints
+    return FirstCall(**json.loads(done.stdout.splitlines()[-1]))  # after what a user's file prints
 
 
 def _main(row: str, *options: str) -> None:
@@ -77,12 +112,16 @@ def _main(row: str, *options: str) -> None:
     start = time.perf_counter()
     compiled = jtorch.compile(program.step)
     compiled(*program.arguments[0])
+<<<<<<< HEAD
     found = of_function(compiled, time.perf_counter() - start)
     facts: dict[str, Any] = {"seconds": found.seconds, "kernels": len(compiled.kernels()), **found.stages}
     if "document" in options:
         compiled.profile()
         facts["document"] = compiled.document(with_reasons=True)
     print(json.dumps(facts))
+=======
+    print(json.dumps(asdict(of_function(compiled, time.perf_counter() - start))))
+>>>>>>> wA
 
 
 if __name__ == "__main__":

@@ -78,6 +78,11 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def numbers(text: str) -> list[int]:
+    """``16,64`` as integers from 1, each once."""
+    return list(dict.fromkeys(positive(part) for part in text.split(",")))
+
+
 def add_output(p: Parser, markdown: bool = True) -> None:
     p.add_argument(
         "--json", type=output_file, metavar="FILE", help="write machine, settings and all samples here"
@@ -86,8 +91,8 @@ def add_output(p: Parser, markdown: bool = True) -> None:
         p.add_argument("--markdown", action="store_true", help="print one table in Markdown")
 
 
-def add_quick(p: Parser) -> None:
-    p.add_argument("--quick", action="store_true", help="few short samples: shows that it works, no figures")
+def add_quick(p: Parser, says: str = "few short samples: shows that it works, no figures") -> None:
+    p.add_argument("--quick", action="store_true", help=says)
 
 
 def add_threads(p: Parser) -> None:
@@ -130,6 +135,14 @@ def needs_rich(p: Parser) -> None:
         import rich  # noqa: F401
     except ModuleNotFoundError:
         p.error('the tables need rich: python -m pip install -e ".[bench]"')
+
+
+def needs_matplotlib(p: Parser) -> None:
+    """Told before the work where it is absent."""
+    try:
+        import matplotlib  # noqa: F401
+    except ModuleNotFoundError:
+        p.error('the charts need matplotlib: python -m pip install -e ".[report]"')
 
 
 @contextlib.contextmanager

@@ -21,11 +21,14 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.agree import Record
 from benchmarks.contestant import Local, StepTime
 from benchmarks.machine import thread_variables
+
+if TYPE_CHECKING:
+    from benchmarks.costs.peak import Memory
 
 PEERS = {"torch": "PyTorch eager", "jax": "jax.jit"}
 
@@ -68,6 +71,9 @@ class Peer:
 
     def profile(self) -> list[StepTime]:
         return self._ask("profile")
+
+    def memory(self, row: str, steps: int) -> Memory:
+        return self._ask("memory", row, steps)
 
     def _ask(self, *question: Any) -> Any:
         try:

@@ -18,6 +18,8 @@ class Program:
     step        what is timed: called with each element of ``arguments`` in turn
     forward     the part of it before ``backward()``, to measure what the tape costs
     reset       puts parameters and optimizer back to the initial state, in place, where that ``can_reset``
+    clear       takes the gradients away, as ``zero_grad()`` does
+    kept        the tensors that stay between steps, by what they are
     """
 
     step: Callable[..., Any]
@@ -29,6 +31,8 @@ class Program:
     to_numpy: Callable[[Any], np.ndarray] = np.asarray
     settle: Callable[[Any], Any] = lambda result: result
     can_reset: bool = True
+    clear: Callable[[], None] = lambda: None
+    kept: Callable[[], Mapping[str, Sequence[Any]]] = dict
 
 
 @dataclass(frozen=True)
@@ -73,12 +77,22 @@ def torch_program(
         with torch.no_grad():
             for tensor, value in zip(tensors, initial, strict=True):
                 tensor.copy_(value)
+        clear()
+
+    def clear() -> None:
         for parameter in named.values():
             parameter.grad = None
 
+    def kept() -> dict[str, list[Any]]:
+        gradients = [p.grad for p in named.values() if p.grad is not None]
+        return {
+            "parameters": [*named.values()], "gradients": gradients,
+            "optimizer state": _state_tensors(optimizer),
+        }  # fmt: skip
+
     def arrays(of: Callable[[Any], Any]) -> dict[str, np.ndarray]:
         found = {name: of(t) for name, t in named.items()}
-        return {name: np.array(v.detach().numpy()) for name, v in found.items() if v is not None}
+        return {name: np.array(v.detach().cpu().numpy()) for name, v in found.items() if v is not None}
 
     return Program(
         step=step,
@@ -87,7 +101,9 @@ def torch_program(
         parameters=lambda: arrays(lambda p: p),
         gradients=lambda: arrays(lambda p: p.grad),
         forward=forward,
-        to_numpy=lambda result: result.detach().numpy(),
+        to_numpy=lambda result: result.detach().cpu().numpy(),
+        clear=clear,
+        kept=kept,
     )
 
 

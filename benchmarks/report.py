@@ -28,6 +28,14 @@ def duration(seconds: float) -> str:
     return f"{format(seconds * factor, '#.3g').rstrip('.')} {unit}"
 
 
+def size(nbytes: float) -> str:
+    """Three significant digits in the unit that fits: 512 B, 36.9 kB, 1.20 MB."""
+    if nbytes < 1000:
+        return f"{nbytes:.0f} B"
+    unit, factor = next(((u, f) for u, f in (("kB", 1e3), ("MB", 1e6)) if nbytes < 999.5 * f), ("GB", 1e9))
+    return f"{format(nbytes / factor, '#.3g').rstrip('.')} {unit}"
+
+
 def calls(number: float) -> str:
     """A number of calls, "never" for infinity."""
     return "never" if number == math.inf else f"{int(number):,}"

@@ -95,6 +95,11 @@ class Timing:
         counts = (self.per_process or (len(self.samples),), other.per_process or (len(other.samples),))
         return Timing(self.samples + other.samples, self.calls, counts[0] + counts[1])
 
+    def beyond(self, other: Timing) -> float:
+        """Seconds more than ``other``: the median over pairs of samples that took turns, so that what slows
+        the machine down for a while is in both of a pair."""
+        return statistics.median(a - b for a, b in zip(self.samples, other.samples, strict=True))
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "median_s": self.median,
@@ -107,13 +112,20 @@ class Timing:
         }
 
 
+def host_clock() -> Callable[[], float]:
+    """Start the clock of the host."""
+    start = time.perf_counter()
+    return lambda: time.perf_counter() - start
+
+
 @dataclass
 class Calls:
     """A contestant in this process: ``function`` called with each of ``arguments`` in turn.
 
     ``reset`` restores the initial state before each sample, outside the timed part. ``settle``
     waits for a result that is still being computed, inside it. ``mode`` makes a context manager
-    that holds during a sample, entered outside the timed part.
+    that holds during a sample, entered outside the timed part. ``clock`` starts one, and gives what reads its
+    seconds.
     """
 
     function: Callable[..., Any]
@@ -121,6 +133,7 @@ class Calls:
     reset: Callable[[], None] = lambda: None
     settle: Callable[[Any], Any] = lambda result: result
     mode: Callable[[], Any] = contextlib.nullcontext
+    clock: Callable[[], Callable[[], float]] = host_clock
 
     def run(self, calls: int) -> float:
         self.reset()
@@ -128,11 +141,11 @@ class Calls:
         todo = list(itertools.islice(itertools.cycle(self.arguments), calls))
         function, result = self.function, None
         with self.mode(), _without_garbage_collection():
-            start = time.perf_counter()
+            seconds = self.clock()
             for arguments in todo:
                 result = function(*arguments)
             self.settle(result)
-            return time.perf_counter() - start
+            return seconds()
 
     def _warm_up(self, calls: int) -> None:
         """A quarter as many calls that nobody times, where a sample has several.

@@ -49,7 +49,7 @@ def break_even(name: str, eager: float, curves: Mapping[str, tuple[float, float]
         axes.set_ylabel("seconds")
         axes.legend()
 
-    return _svg(draw, f"{name}: seconds of a run by its steps, eager and compiled", number)
+    return svg(draw, f"{name}: seconds of a run by its steps, eager and compiled", number)
 
 
 def bars(name: str, seconds: Mapping[str, tuple[float, float, float]], number: int) -> str:
@@ -72,15 +72,16 @@ def bars(name: str, seconds: Mapping[str, tuple[float, float, float]], number: i
         axes.set_xlabel("ms a step")
         axes.margins(x=0.25)
 
-    return _svg(draw, f"{name}: time of a step by contestant", number)
+    return svg(draw, f"{name}: time of a step by contestant", number)
 
 
-def _svg(draw: Any, label: str, number: int) -> str:
+def svg(draw: Any, label: str, number: int) -> str:
     """What ``draw`` puts on axes, as an element of a page that has other charts, too."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": str(number)}):
+    cycle = mpl.cycler(color=SERIES)  # so that "C0" is the page's first colour
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": str(number), "axes.prop_cycle": cycle}):
         figure = Figure(figsize=_SIZE, layout="constrained")
         figure.patch.set_alpha(0)
         axes = figure.add_subplot()

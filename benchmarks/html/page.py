@@ -58,6 +58,11 @@ def page(run: Run, before: Run | None = None) -> str:
         *([] if before is None else [_data("before", before)]),
         f"<script>{_part('page.js')}</script>",
     ]
+    return document(title, parts)
+
+
+def document(title: str, parts: Sequence[str]) -> str:
+    """A page with the style of all of them."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -12,7 +12,7 @@ from benchmarks.workloads.training import jax_classifier, jax_training
 
 # Adam divides by a gradient's own size: where that is 0 but for rounding no two libraries agree on a step.
 # Two numbers under a max-pool that are equal but for rounding send a whole gradient to one or the other.
-_TOLERANCE = Tolerance(losses=1e-4, gradients=5e-2, parameters=math.inf, rounding=1e-5)
+TOLERANCE = Tolerance(losses=1e-4, gradients=5e-2, parameters=math.inf, rounding=1e-5)
 # In float32 single gradients of 53 layers with batch norm are 20% off in every library, and of ResNet18's 4
 # to 14%, where a ReLU's input is 0 but for rounding; in float64 PyTorch's and both modes' agree: see tests.
 _DEEP = Tolerance(losses=1e-4, gradients=0.5, parameters=math.inf, rounding=1e-4)
@@ -20,7 +20,7 @@ _DEEP = Tolerance(losses=1e-4, gradients=0.5, parameters=math.inf, rounding=1e-4
 
 def _row(
     name: str, what: str, torch_like: Any, jax: Any = None, jax_program: Any = jax_classifier,
-    tolerance: Tolerance = _TOLERANCE,
+    tolerance: Tolerance = TOLERANCE,
 ) -> Workload:  # fmt: skip
     written = None if jax is None else in_jax.like(torch_like, jax, jax_program)
     return Workload(name, what, torch_like, written, tolerance)

@@ -21,7 +21,7 @@ def _rows(batch: int, width: int) -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
-def _perceptron(torch: Any, batch: int, *sizes: int) -> Program:
+def perceptron(torch: Any, batch: int, *sizes: int) -> Program:
     nn = torch.nn
     layers: list[Any] = []
     for n, m in itertools.pairwise(sizes):
@@ -30,15 +30,15 @@ def _perceptron(torch: Any, batch: int, *sizes: int) -> Program:
 
 
 def mlp_64(torch: Any) -> Program:
-    return _perceptron(torch, 32, 64, 64, 10)
+    return perceptron(torch, 32, 64, 64, 10)
 
 
 def mlp_128(torch: Any) -> Program:
-    return _perceptron(torch, 64, 784, 128, 10)
+    return perceptron(torch, 64, 784, 128, 10)
 
 
 def mlp_512(torch: Any) -> Program:
-    return _perceptron(torch, 128, 784, 512, 512, 10)
+    return perceptron(torch, 128, 784, 512, 512, 10)
 
 
 def autoencoder(torch: Any) -> Program:

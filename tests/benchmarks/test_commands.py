@@ -72,6 +72,13 @@ def test_which_command_is_meant():
         (["run", "--jsn", "a.json"], "unrecognized arguments: --jsn; did you mean --json?"),
         (["run", "--peers", "torhc"], "no peer named torhc; did you mean torch?"),
         (["ddp", "--threads", "2"], "ddp gives each process one thread"),
+        (["compile-time", "gtp"], "no workload or network named gtp; did you mean gpt?"),
+        (["compile-time", "--equations", "200,x"], "--equations: takes a number from 1, not x"),
+        (["overhead", "lenett"], "no workload or network named lenett; did you mean lenet?"),
+        (["memory", "ressnet"], "no workload or network named ressnet; did you mean resnet?"),
+        (["crossover", "--widths", "0"], "--widths: takes a number from 1, not 0"),
+        (["crossover", "-o", "a.pdf"], "takes a name that ends in .svg, .png, .html, not a.pdf"),
+        (["cuda", "mnistnet"], "no workload or network named mnistnet; did you mean mnist-net?"),
     ],
 )
 def test_names_that_are_wrong(arguments, told, capsys, monkeypatch):
@@ -83,8 +90,12 @@ def test_names_that_are_wrong(arguments, told, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "command", ["verdict", "run", "compiled", "eager", "busy", "ddp", "accuracy", "soundness"]
-)
+    "command",
+    [
+        "verdict", "run", "compiled", "eager", "busy", "ddp", "accuracy", "soundness", "compile-time",
+        "overhead", "crossover", "memory", "cuda",
+    ],
+)  # fmt: skip
 def test_a_file_that_cannot_be_written_is_refused_at_once(command, tmp_path, capsys):
     file = tmp_path / "missing" / "figures.json"
     assert f"there is no folder {file.parent} to write figures.json into" in refused(

@@ -4,7 +4,7 @@ from rich.console import Console
 from benchmarks import markdown
 from benchmarks.first_call import STAGES, FirstCall
 from benchmarks.measure import COMPILED, EAGER, Row
-from benchmarks.report import duration, one_line, show
+from benchmarks.report import duration, one_line, show, size
 from benchmarks.tape import TapeCost
 from benchmarks.timing import Timing
 from benchmarks.workloads import ROWS
@@ -27,6 +27,21 @@ MACHINE = {"cpu": "a CPU", "cores": 2, "threads": 1, "python": "3.11", "versions
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.00 kB"),
+        (36_864, "36.9 kB"),
+        (999_600, "1.00 MB"),
+        (2.5e9, "2.50 GB"),
+    ],
+)
+def test_sizes(nbytes, text):
+    assert size(nbytes) == text
 
 
 def shown(row, peers=()):

@@ -92,3 +92,9 @@ def test_calibration_is_not_misled_by_a_busy_moment():
             return super().run(calls) * (9 if len(self.log) % 3 == 1 else 1)
 
     assert calibrate(Busy("a", 1e-4, []), 0.0032) == 32
+
+
+def test_a_difference_is_of_samples_that_took_turns():
+    slow_for_a_while = Timing((1.0, 1.0, 9.0, 9.0, 9.0), 1)
+    more = Timing((1.5, 1.5, 9.5, 9.5, 2.0), 1)
+    assert more.beyond(slow_for_a_while) == 0.5
