@@ -173,6 +173,10 @@ def conv1d(
 
     ``padding`` is a number, "valid" or "same". Raises RuntimeError where channels, dtypes or sizes don't fit.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv1d.html
+
+    >>> import jtorch
+    >>> jtorch.conv1d(jtorch.tensor([[1.0, 2.0, 4.0]]), jtorch.tensor([[[-1.0, 1.0]]]))
+    tensor([[1., 2.]])
     """
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -185,6 +189,10 @@ def conv2d(
 
     ``padding`` is a number, a pair, "valid" or "same". Raises RuntimeError where channels, dtypes or sizes
     don't fit. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html
+
+    >>> import jtorch
+    >>> jtorch.conv2d(jtorch.ones(1, 3, 3), jtorch.ones(1, 1, 2, 2)).tolist()
+    [[[4.0, 4.0], [4.0, 4.0]]]
     """
     return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
@@ -197,6 +205,10 @@ def conv3d(
 
     Raises RuntimeError where channels, dtypes or sizes don't fit.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv3d.html
+
+    >>> import jtorch
+    >>> jtorch.conv3d(jtorch.ones(1, 3, 3, 3), jtorch.ones(2, 1, 2, 2, 2)).shape
+    torch.Size([2, 2, 2, 2])
     """
     return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
@@ -283,6 +295,10 @@ def conv_transpose1d(
     """The gradient of ``conv1d`` to its input, as a layer: (N, C, L) with ``weight`` (C, O/groups, K).
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose1d.html
+
+    >>> import jtorch
+    >>> jtorch.conv_transpose1d(jtorch.tensor([[1.0, 2.0]]), jtorch.tensor([[[1.0, 10.0]]]))
+    tensor([[ 1., 12., 20.]])
     """
     return _convolve_transposed(
         "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
@@ -297,6 +313,10 @@ def conv_transpose2d(
     KH, KW).
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose2d.html
+
+    >>> import jtorch
+    >>> jtorch.conv_transpose2d(jtorch.ones(1, 2, 2), jtorch.ones(1, 1, 2, 2)).tolist()
+    [[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]
     """
     return _convolve_transposed(
         "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
@@ -310,6 +330,10 @@ def conv_transpose3d(
     """The gradient of ``conv3d`` to its input, as a layer.
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose3d.html
+
+    >>> import jtorch
+    >>> jtorch.conv_transpose3d(jtorch.ones(1, 2, 2, 2), jtorch.ones(1, 3, 2, 2, 2)).shape
+    torch.Size([3, 3, 3, 3])
     """
     return _convolve_transposed(
         "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation

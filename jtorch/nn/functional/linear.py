@@ -17,6 +17,11 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     """``x1 @ weight[k] @ x2`` for each k, plus ``bias``: (..., I), (..., J) and (K, I, J) to (..., K).
 
     Raises RuntimeError for shapes that don't fit.
+
+    >>> import jtorch
+    >>> x1, x2 = jtorch.tensor([[1.0, 2.0]]), jtorch.tensor([[3.0]])
+    >>> jtorch.nn.functional.bilinear(x1, x2, jtorch.ones(1, 2, 1))
+    tensor([[9.]])
     """
     if input1.ndim != input2.ndim or input1.shape[:-1] != input2.shape[:-1]:
         raise RuntimeError(

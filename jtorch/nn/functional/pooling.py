@@ -169,6 +169,10 @@ def max_pool1d(
 
     With ``return_indices`` a pair: also where it was. Raises RuntimeError where no window fits.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool1d.html
+
+    >>> import jtorch
+    >>> jtorch.max_pool1d(jtorch.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[3., 7.]])
     """
     return _max_pool(
         "max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
@@ -183,6 +187,10 @@ def max_pool2d(
 
     With ``return_indices`` a pair: also where it was in the flattened image.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html
+
+    >>> import jtorch
+    >>> jtorch.max_pool2d(jtorch.arange(4.0).reshape(1, 2, 2), 2).tolist()
+    [[[3.0]]]
     """
     return _max_pool(
         "max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
@@ -244,6 +252,10 @@ def avg_pool1d(
     """The mean of each window of sequences (N, C, L) or (C, L).
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool1d.html
+
+    >>> import jtorch
+    >>> jtorch.avg_pool1d(jtorch.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[2., 6.]])
     """
     return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 

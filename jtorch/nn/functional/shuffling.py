@@ -19,7 +19,12 @@ def _check_image(name: str, input: Tensor, what: str, factor: int) -> None:
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., C r r, H, W) to (..., C, H r, W r). Source: Shi et al. 2016, arXiv:1609.05158."""
+    """(..., C r r, H, W) to (..., C, H r, W r). Source: Shi et al. 2016, arXiv:1609.05158.
+
+    >>> import jtorch
+    >>> jtorch.pixel_shuffle(jtorch.tensor([[[1.0]], [[2.0]], [[3.0]], [[4.0]]]), 2).tolist()
+    [[[1.0, 2.0], [3.0, 4.0]]]
+    """
     r = upscale_factor
     _check_image("pixel_shuffle", input, "upscale_factor", r)
     *lead, c, h, w = input.shape
@@ -35,7 +40,12 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(..., C, H r, W r) to (..., C r r, H, W): ``pixel_shuffle`` backwards."""
+    """(..., C, H r, W r) to (..., C r r, H, W): ``pixel_shuffle`` backwards.
+
+    >>> import jtorch
+    >>> jtorch.pixel_unshuffle(jtorch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2).flatten()
+    tensor([1., 2., 3., 4.])
+    """
     r = downscale_factor
     _check_image("pixel_unshuffle", input, "downscale_factor", r)
     *lead, c, h, w = input.shape
@@ -55,6 +65,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels of (N, C, ...) dealt out to ``groups`` in turn. Source: Zhang et al. 2017,
     arXiv:1707.01083.
+
+    >>> import jtorch
+    >>> jtorch.channel_shuffle(jtorch.arange(4.0).reshape(1, 4, 1), 2).flatten()
+    tensor([0., 2., 1., 3.])
     """
     if input.ndim < 3:
         raise RuntimeError(
