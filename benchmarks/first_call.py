@@ -23,24 +23,16 @@ STAGES = ("trace", "passes", "fuse", "plan", "emit", "build")
 
 @dataclass(frozen=True)
 class FirstCall:
-<<<<<<< HEAD
-    """``seconds`` and ``stages`` with an empty kernel cache; ``second_process`` with a full one.
-
-    ``document`` is what ``f.document()`` gives, with the times of ``f.profile()``.
-    """
-=======
     """``seconds`` of the call and of its ``stages``, with an empty kernel cache where ``second_process`` is
-    that of one with a full one. ``equations`` are those recorded, before any pass."""
->>>>>>> wA
+    that of one with a full one. ``equations`` are those recorded, before any pass. ``document`` is what
+    ``f.document()`` gives, with the times of ``f.profile()``, if it was asked for."""
 
     seconds: float
     stages: dict[str, float]
     second_process: float | None = None
     kernels: int | None = None
-<<<<<<< HEAD
-    document: dict[str, Any] | None = None
-=======
     equations: int | None = None
+    document: dict[str, Any] | None = None
 
     @property
     def rest(self) -> float:
@@ -51,7 +43,6 @@ class FirstCall:
     def equations_per_ms(self) -> float:
         """Over all stages."""
         return (self.equations or 0) / (sum(self.stages.values()) * 1e3)
->>>>>>> wA
 
     def as_dict(self) -> dict[str, Any]:
         stages = {f"{name}_s": seconds for name, seconds in self.stages.items()}
@@ -68,29 +59,21 @@ def of_function(compiled: Any, seconds: float) -> FirstCall:
 
 def measure(row: str) -> FirstCall:
     """Measure one row in two new processes."""
-    cold, warm = cold_and_warm(row)
-    return replace(cold, second_process=warm.seconds)
+    cold, warm = cold_and_warm(row, "document")
+    return replace(cold, second_process=warm.seconds, document=warm.document)
 
 
-def cold_and_warm(row: str) -> tuple[FirstCall, FirstCall]:
-    """The first calls of two new processes; RuntimeError with its last words if one fails."""
+def cold_and_warm(row: str, *of_second: str) -> tuple[FirstCall, FirstCall]:
+    """The first calls of two new processes, the second of which gets these options; RuntimeError with its
+    last words if one fails."""
     import jtorch  # here: a peer's process imports this file, and must not have two libraries' threads
 
     compileall.compile_dir(Path(jtorch.__file__).parent, quiet=2)  # as an installed package is
     with tempfile.TemporaryDirectory() as folder:
-<<<<<<< HEAD
-        cold, warm = _process(row, folder), _process(row, folder, "document")
-    stages = {name: cold[name] for name in STAGES}
-    return FirstCall(cold["seconds"], stages, warm["seconds"], int(cold["kernels"]), warm["document"])
+        return _process(row, folder), _process(row, folder, *of_second)
 
 
-def _process(row: str, cache: str, *options: str) -> dict[str, Any]:
-=======
-        return _process(row, folder), _process(row, folder)
-
-
-def _process(row: str, cache: str) -> FirstCall:
->>>>>>> wA
+def _process(row: str, cache: str, *options: str) -> FirstCall:
     path = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.first_call", row, *options],
@@ -112,16 +95,11 @@ def _main(row: str, *options: str) -> None:
     start = time.perf_counter()
     compiled = jtorch.compile(program.step)
     compiled(*program.arguments[0])
-<<<<<<< HEAD
     found = of_function(compiled, time.perf_counter() - start)
-    facts: dict[str, Any] = {"seconds": found.seconds, "kernels": len(compiled.kernels()), **found.stages}
     if "document" in options:
         compiled.profile()
-        facts["document"] = compiled.document(with_reasons=True)
-    print(json.dumps(facts))
-=======
-    print(json.dumps(asdict(of_function(compiled, time.perf_counter() - start))))
->>>>>>> wA
+        found = replace(found, document=compiled.document(with_reasons=True))
+    print(json.dumps(asdict(found)))
 
 
 if __name__ == "__main__":

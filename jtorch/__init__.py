@@ -49,6 +49,7 @@ from jtorch.core.memory_formats import (
 )
 from jtorch.eager.creation import FACTORIES as _FACTORIES
 from jtorch.eager.evaluate import EAGER as _EAGER
+from jtorch.eager.examples import show as _show_examples
 from jtorch.eager.grad_mode import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
@@ -137,6 +138,8 @@ globals().update(_FACTORIES)
 bool, double, half, long, int, short, float = _bool, float64, float16, int64, int32, int16, float32
 cfloat, cdouble = complex64, complex128
 newaxis = None
+_show_examples(globals())
+_show_examples(vars(Tensor))
 
 if not _typing.TYPE_CHECKING:  # to type checkers a misspelt name is none
 

@@ -723,7 +723,7 @@ from jtorch.compat.low_level import instance_norm as instance_norm
 from jtorch.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
 from jtorch.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
 from jtorch.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
-def is_conj(input: Any) -> Any: ...
+def is_conj(input: Tensor) -> _bool: ...
 from jtorch.core.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from jtorch.eager.type_info import is_storage as is_storage
 from jtorch.signal.spectra import istft as istft

@@ -16,6 +16,7 @@ import numpy as _np
 from jtorch.core import dtypes as _dt
 from jtorch.core.op import CONTEXT as _CONTEXT
 from jtorch.eager.binding import APPLY as _APPLY, accepting as _accepting_keywords
+from jtorch.eager.examples import show as _show_examples
 from jtorch.eager.factory import factory as _factory
 from jtorch.eager.functions.reordering import roll as _roll
 from jtorch.eager.messages import long_name as _long_name
@@ -139,12 +140,7 @@ def _all(input: Tensor, n: int | None, dim: int, norm: str | None, forward: bool
 
 @_accepting
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The transform along ``dim``, of ``n`` elements (cut off, or zeros added).
-
-    >>> import jtorch
-    >>> jtorch.fft.fft(jtorch.tensor([1.0, 2.0, 3.0, 4.0]))
-    tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j])
-    """
+    """The transform along ``dim``, of ``n`` elements (cut off, or zeros added)."""
     return _all(input, n, dim, norm, True)
 
 
@@ -319,10 +315,6 @@ def _frequencies(name: str, places: _np.ndarray, n: int, d: float, dtype: Any) -
 def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None) -> Tensor:
     """The frequencies of the ``n`` numbers that ``fft`` gives, of samples ``d`` apart: 0, 1 / (n d), ...; the
     second half are negative ones.
-
-    >>> import jtorch
-    >>> jtorch.fft.fftfreq(4)
-    tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
     """
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
@@ -357,6 +349,8 @@ def ifftshift(input: Tensor, dim: _Dims = None) -> Tensor:
     """The inverse of ``fftshift``."""
     return _shifted(input, dim, 1)
 
+
+_show_examples(globals(), "fft.")
 
 __all__ = [
     "Tensor", "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2",

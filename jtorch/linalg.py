@@ -10,6 +10,7 @@ from jtorch.core.errors import LinAlgError
 from jtorch.eager import factors as _factors
 from jtorch.eager.autocasting import autocasts as _autocasts
 from jtorch.eager.binding import accepting as _accepting_keywords
+from jtorch.eager.examples import show as _show_examples
 from jtorch.eager.functions import (
     decompositions as _decompositions,
     norms as _norms,
@@ -97,6 +98,8 @@ def vander(x: _Tensor, *, N: int | None = None) -> _Tensor:
         raise RuntimeError("N must be greater than 1.")
     return _powers(x, N, increasing=True)
 
+
+_show_examples(globals(), "linalg.")
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals",

@@ -11,6 +11,7 @@ from typing import Any
 
 from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import public_function
+from jtorch.eager.examples import show as _show
 from jtorch.eager.methods import FUNCTIONS
 
 _PUBLIC = {
@@ -32,6 +33,7 @@ _OPS = {
 
 _ALL: dict[str, Any] = {name: FUNCTIONS[public] for name, public in _PUBLIC.items()}
 _ALL |= {name: public_function(BY_NAME[op]) for name, op in _OPS.items()}
+_show(_ALL, "special.")
 globals().update(_ALL)
 __all__ = [*_ALL]
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import jtorch
+from jtorch.eager.examples import EXAMPLES
 from tools import stubs
 from tools.docstrings import fenced
 from tools.signatures import stub_of
@@ -80,7 +81,9 @@ def _home(name: str, value: Any) -> str | None:
 
 def _entry(namespace: str, name: str, value: Any) -> str:
     if _is_written(value, name):
-        return f"::: {value.__module__}.{value.__qualname__}"
+        key = f"{namespace}.{name}".removeprefix("jtorch.")
+        example = fenced(f">>> import jtorch\n{EXAMPLES[key]}") if key in EXAMPLES else ""  # not in the file
+        return f"::: {value.__module__}.{value.__qualname__}\n\n{example}"
     text = fenced(inspect.getdoc(value) or "")
     title = f"## {name} {{ #{namespace}.{name} }}"
     if inspect.isclass(value):

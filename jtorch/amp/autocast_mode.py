@@ -189,6 +189,7 @@ def is_autocast_cache_enabled() -> bool:
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Keep casts of parameters until the outermost block ends, or don't."""
     _change(cache_enabled=bool(enabled))
 
 

@@ -14,7 +14,12 @@ from jtorch.eager.public import Tensor
 
 
 def cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Any = ()) -> Any:
-    """``true_fn(*operands)`` where ``pred``, a bool or tensor of one, holds, else ``false_fn(*operands)``."""
+    """``true_fn(*operands)`` where ``pred``, a bool or tensor of one, holds, else ``false_fn(*operands)``.
+
+    >>> import jtorch
+    >>> jtorch.cond(jtorch.tensor(True), lambda x: x + 1, lambda x: x - 1, (jtorch.tensor(5),))
+    tensor(6)
+    """
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError("Expect both branches to be callable.")
     if not isinstance(pred, (bool, int)) and not (isinstance(pred, Tensor) and pred.numel() == 1):
@@ -28,7 +33,12 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Any = ()) -
 
 
 def while_loop(cond_fn: Callable, body_fn: Callable, carried_inputs: Any) -> tuple[Any, ...]:
-    """``carried = body_fn(*carried)`` while ``cond_fn(*carried)`` holds; what is carried at the end."""
+    """``carried = body_fn(*carried)`` while ``cond_fn(*carried)`` holds; what is carried at the end.
+
+    >>> import jtorch
+    >>> jtorch.while_loop(lambda n: n < 100, lambda n: (2 * n,), (jtorch.tensor(3),))
+    (tensor(192),)
+    """
     if not callable(cond_fn):
         raise RuntimeError("Expect cond_fn to be callable.")
     if not callable(body_fn):

@@ -35,6 +35,7 @@ def dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """``dropout``, written over ``input``."""
     return F.dropout(input, _probability(p), train, True)
 
 
@@ -44,6 +45,7 @@ def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """``alpha_dropout``, written over ``input``."""
     return F.alpha_dropout(input, p, train, True)
 
 
@@ -53,6 +55,7 @@ def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """``feature_alpha_dropout``, written over ``input``."""
     return F.feature_alpha_dropout(input, p, train, True)
 
 

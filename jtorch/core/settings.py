@@ -18,7 +18,12 @@ _state: dict[str, Any] = {
 
 
 def get_num_threads() -> int:
-    """The most threads that an op uses; see `jtorch.core.threads` for where the number comes from."""
+    """The most threads that an op uses; see `jtorch.core.threads` for where the number comes from.
+
+    >>> import jtorch
+    >>> jtorch.get_num_threads() >= 1
+    True
+    """
     return threads.count()
 
 
@@ -28,12 +33,20 @@ def set_num_threads(num: int, /) -> None:
     Or at most as many as their BLAS was built for, which ``get_num_threads`` tells then. Raises RuntimeError
     for what is no positive int, ValueError for what is no C int. NumPy's own calls, outside of jtorch's ops,
     keep theirs.
+
+    >>> import jtorch
+    >>> jtorch.set_num_threads(jtorch.get_num_threads())
     """
     threads.set_count(_positive(num, "set_num_threads"))
 
 
 def get_num_interop_threads() -> int:
-    """1: no two ops run at a time, unless the program has threads of its own."""
+    """1: no two ops run at a time, unless the program has threads of its own.
+
+    >>> import jtorch
+    >>> jtorch.get_num_interop_threads() >= 1
+    True
+    """
     return 1
 
 
@@ -59,7 +72,14 @@ def _positive(num: Any, name: str) -> int:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Remember ``mode``: all of jtorch's algorithms are deterministic. What is no bool is a TypeError."""
+    """Remember ``mode``: all of jtorch's algorithms are deterministic. What is no bool is a TypeError.
+
+    >>> import jtorch
+    >>> jtorch.use_deterministic_algorithms(True)
+    >>> jtorch.are_deterministic_algorithms_enabled()
+    True
+    >>> jtorch.use_deterministic_algorithms(False)
+    """
     for name, value in (("mode", mode), ("warn_only", warn_only)):
         if not isinstance(value, bool):
             raise TypeError(
@@ -69,15 +89,33 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
+    """Whether the program asked for deterministic algorithms.
+
+    >>> import jtorch
+    >>> jtorch.are_deterministic_algorithms_enabled()
+    False
+    """
     return _state["deterministic"]
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether the program asked for warnings in place of errors.
+
+    >>> import jtorch
+    >>> jtorch.is_deterministic_algorithms_warn_only_enabled()
+    False
+    """
     return _state["warn_only"]
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """``use_deterministic_algorithms`` by number or name: 0 "default", 1 "warn", 2 "error"."""
+    """``use_deterministic_algorithms`` by number or name: 0 "default", 1 "warn", 2 "error".
+
+    >>> import jtorch
+    >>> jtorch.set_deterministic_debug_mode("default")
+    >>> jtorch.get_deterministic_debug_mode()
+    0
+    """
     names = {"default": 0, "warn": 1, "error": 2}
     level = names.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
     if level not in (0, 1, 2):
@@ -88,21 +126,43 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2: nothing was asked for, warnings, errors.
+
+    >>> import jtorch
+    >>> jtorch.get_deterministic_debug_mode()
+    0
+    """
     return (1 if _state["warn_only"] else 2) if _state["deterministic"] else 0
 
 
 def get_float32_matmul_precision() -> str:
-    """ "highest", "high" or "medium", as it was set."""
+    """ "highest", "high" or "medium", as it was set.
+
+    >>> import jtorch
+    >>> jtorch.get_float32_matmul_precision()
+    'highest'
+    """
     return _state["precision"]
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allow products of float32 to be less precise: remembered, they never are."""
+    """Allow products of float32 to be less precise: remembered, they never are.
+
+    >>> import jtorch
+    >>> jtorch.set_float32_matmul_precision("highest")
+    >>> jtorch.get_float32_matmul_precision()
+    'highest'
+    """
     if precision not in _PRECISIONS:
         raise RuntimeError(f"{precision} is not one of 'highest', 'high', 'medium'")
     _state["precision"] = precision
 
 
 def set_flush_denormal(mode: bool, /) -> bool:
-    """Whether denormals could be set to zero: they are kept, so True for False only."""
+    """Whether denormals could be set to zero: they are kept, so True for False only.
+
+    >>> import jtorch
+    >>> jtorch.set_flush_denormal(False)
+    True
+    """
     return not mode

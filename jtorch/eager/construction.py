@@ -101,6 +101,7 @@ def new_full(self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, **o
 
 
 def new_empty_strided(self: Tensor, size: Any, stride: Any, *, dtype: Any = None, **options: Any) -> Tensor:
+    """``empty_strided(size, stride)`` of this tensor's dtype unless told otherwise."""
     return creation.empty_strided(size, stride, dtype=dtype or self.dtype, **_here(self, options))
 
 

@@ -36,10 +36,6 @@ def tensor(
 ) -> Tensor:
     """A tensor of its own memory from nested numbers or an array; floats become float32, ints int64.
 
-    >>> import jtorch
-    >>> jtorch.tensor([[1, 2], [3, 4]]).dtype == jtorch.int64
-    True
-
     Source: https://docs.pytorch.org/docs/stable/generated/torch.tensor.html
     """
     if pin_memory:
@@ -74,11 +70,13 @@ def _full(shape: tuple[int, ...], value: Any, dtype: Any, beside: Tensor | None 
 
 @factory
 def zeros(*size: Any, dtype: Any = None, **named: Any) -> Tensor:
+    """0 in every element."""
     return _full(sizes(size, size_named(named, "zeros"), "zeros"), 0, dtype)
 
 
 @factory
 def ones(*size: Any, dtype: Any = None, **named: Any) -> Tensor:
+    """1 in every element."""
     return _full(sizes(size, size_named(named, "ones"), "ones"), 1, dtype)
 
 
@@ -105,11 +103,13 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Tensor:
 
 @factory
 def zeros_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
+    """0 in every element, in the shape and dtype of ``input``."""
     return like(input, _full(tuple(input.shape), 0, dtype or input.dtype, input))
 
 
 @factory
 def ones_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
+    """1 in every element, in the shape and dtype of ``input``."""
     return like(input, _full(tuple(input.shape), 1, dtype or input.dtype, input))
 
 
@@ -121,6 +121,7 @@ def empty_like(input: Tensor, *, dtype: Any = None, memory_format: Any = None) -
 
 @factory
 def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, memory_format: Any = None) -> Tensor:
+    """``fill_value`` in every element, in the shape and dtype of ``input``."""
     return like(input, full(tuple(input.shape), fill_value, dtype=dtype or input.dtype, device=input.device))
 
 
@@ -153,10 +154,6 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None) -> Tensor:
 @factory
 def arange(*bounds: Any, dtype: Any = None, start: Any = 0, end: Any = None, step: Any = 1) -> Tensor:
     """``start, start + step, ...`` below ``end``; int64 for ints, the default float otherwise.
-
-    >>> import jtorch
-    >>> jtorch.arange(1, 10, 4)
-    tensor([1, 5, 9])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.arange.html
     """

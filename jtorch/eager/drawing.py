@@ -80,6 +80,7 @@ def randn(*size: Any, generator: Any = None, dtype: Any = None, **named: Any) ->
 def rand_like(
     input: Tensor, *, generator: Any = None, dtype: Any = None, memory_format: Any = None
 ) -> Tensor:
+    """``rand`` in the shape and dtype of ``input``."""
     return rand(tuple(input.shape), generator=generator, dtype=dtype or input.dtype, device=input.device)
 
 
@@ -87,6 +88,7 @@ def rand_like(
 def randn_like(
     input: Tensor, *, generator: Any = None, dtype: Any = None, memory_format: Any = None
 ) -> Tensor:
+    """``randn`` in the shape and dtype of ``input``."""
     return randn(tuple(input.shape), generator=generator, dtype=dtype or input.dtype, device=input.device)
 
 

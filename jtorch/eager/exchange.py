@@ -27,11 +27,6 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
     Raises TypeError for a dtype jtorch lacks and for masked arrays, ValueError for negative strides and
     foreign byte orders. Source: https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html
-
-    >>> import jtorch, numpy
-    >>> array = numpy.zeros(2)
-    >>> jtorch.from_numpy(array).add_(1).tolist(), array.tolist()
-    ([1.0, 1.0], [1.0, 1.0])
     """
     if is_recorded(array):
         return wrap(array.shared())  # type: ignore[attr-defined]

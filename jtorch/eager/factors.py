@@ -47,7 +47,16 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Any:
-    """(P, L, U) of what ``lu_factor`` gives; what is not asked for is empty."""
+    """(P, L, U) of what ``lu_factor`` gives; what is not asked for is empty.
+
+    >>> import jtorch
+    >>> LU, pivots = jtorch.linalg.lu_factor(jtorch.tensor([[2.0, 1.0], [4.0, 0.0]]))
+    >>> P, L, U = jtorch.lu_unpack(LU, pivots)
+    >>> L, U
+    (tensor([[1.0000, 0.0000],
+            [0.5000, 1.0000]]), tensor([[4., 0.],
+            [0., 1.]]))
+    """
     if unpack_pivots and LU_pivots.dtype is not int32:
         raise RuntimeError(
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: "
@@ -62,13 +71,27 @@ def lu_unpack(
 
 @accepting
 def lu_solve_old(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """``linalg.lu_solve`` under its old name in the module ``torch``."""
+    """``linalg.lu_solve`` under its old name in the module ``torch``.
+
+    >>> import jtorch
+    >>> LU, pivots = jtorch.linalg.lu_factor(jtorch.tensor([[2.0, 0.0], [0.0, 4.0]]))
+    >>> jtorch.lu_solve(jtorch.tensor([[2.0], [8.0]]), LU, pivots)
+    tensor([[1.],
+            [2.]])
+    """
     return lu_solve(LU_data, LU_pivots, input)
 
 
 @accepting
 def lu_old(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
-    """(LU, pivots), with info where ``get_infos``: ``linalg.lu_factor`` under its old name."""
+    """(LU, pivots), with info where ``get_infos``: ``linalg.lu_factor`` under its old name.
+
+    >>> import jtorch
+    >>> LU, pivots = jtorch.lu(jtorch.tensor([[2.0, 1.0], [4.0, 0.0]]))
+    >>> LU, pivots.tolist()
+    (tensor([[4.0000, 0.0000],
+            [0.5000, 1.0000]]), [2, 2])
+    """
     LU, pivots, info = lu_factor_ex(A, pivot=pivot)
     return (LU, pivots, info) if get_infos else (LU, pivots)
 
@@ -77,7 +100,15 @@ def lu_old(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
 def triangular_solve(
     input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
-    """(solution, A): ``linalg.solve_triangular`` under its old name in the module ``torch``."""
+    """(solution, A): ``linalg.solve_triangular`` under its old name in the module ``torch``.
+
+    >>> import jtorch
+    >>> A = jtorch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    >>> x, _ = jtorch.triangular_solve(jtorch.tensor([[2.0], [5.0]]), A, upper=False)
+    >>> x
+    tensor([[2.],
+            [3.]])
+    """
     turned = A.mT if transpose else A
     found = solve_triangular(turned, input, upper=bool(upper) != bool(transpose), unitriangular=unitriangular)
     return return_types.triangular_solve(found, A.clone())
@@ -152,7 +183,13 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
 @accepting
 def geqrf(input: Tensor) -> Any:
     """(a, tau): R, and below it the reflections whose product is Q, see ``linalg.householder_product``. No
-    gradient follows; ``linalg.qr`` has one."""
+    gradient follows; ``linalg.qr`` has one.
+
+    >>> import jtorch
+    >>> a, tau = jtorch.geqrf(jtorch.tensor([[3.0], [4.0]]))
+    >>> a[0].abs()
+    tensor([5.])
+    """
     if input.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     check_floats("torch.geqrf", input, "geqrf_cpu")
@@ -178,7 +215,13 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
 
 @accepting
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
-    """``linalg.householder_product``"""
+    """``linalg.householder_product``
+
+    >>> import jtorch
+    >>> jtorch.orgqr(jtorch.tensor([[1.0], [0.0]]), jtorch.tensor([2.0])).abs()
+    tensor([[1.],
+            [0.]])
+    """
     return householder_product(input, input2)
 
 
@@ -187,7 +230,13 @@ def ormqr(
     input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
     """Q C (C Q unless ``left``), or with Q^T, of the whole square Q that (input, tau) stand for, see
-    ``linalg.householder_product``; ``input2`` is tau and ``input3`` is C."""
+    ``linalg.householder_product``; ``input2`` is tau and ``input3`` is C.
+
+    >>> import jtorch
+    >>> jtorch.ormqr(jtorch.tensor([[1.0], [0.0]]), jtorch.tensor([2.0]), jtorch.tensor([[5.0], [6.0]]))
+    tensor([[-5.],
+            [ 6.]])
+    """
     tau, other = input2, input3
     name = "torch.ormqr"
     for given, said in ((input, "input"), (other, "other")):

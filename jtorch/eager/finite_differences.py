@@ -24,6 +24,10 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     from the ``edge_order`` (1 or 2) nearest places.
 
     ``spacing`` is the distance of two places, one per dim, or a vector of the places' coordinates per dim.
+
+    >>> import jtorch
+    >>> jtorch.gradient(jtorch.tensor([0.0, 1.0, 4.0, 9.0]))
+    (tensor([1., 2., 4., 5.]),)
     """
     if input.dtype is dt.uint8:
         raise RuntimeError("torch.gradient does not support uint8 input.")

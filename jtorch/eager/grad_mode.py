@@ -172,4 +172,5 @@ def is_grad_enabled() -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
+    """Whether ``inference_mode`` is on."""
     return op_module.CONTEXT.get().inference

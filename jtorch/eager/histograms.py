@@ -23,6 +23,12 @@ def histogramdd(
 
     ``bins`` is how many there are along each dim, one number for all, or vectors of edges; ``range`` the
     limits (low, high, low, high, ...), by default those of the points. A point on the last edge is inside.
+
+    >>> import jtorch
+    >>> counts, edges = jtorch.histogramdd(jtorch.tensor([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]), bins=[2, 2])
+    >>> counts
+    tensor([[1., 0.],
+            [0., 2.]])
     """
     if input.ndim < 2:
         raise RuntimeError("torch.histogramdd: input tensor should have at least 2 dimensions")

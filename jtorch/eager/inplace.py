@@ -73,7 +73,7 @@ def _method(function: Callable, name: str, saves_input: bool) -> Callable:
         return input
 
     method.__name__ = method.__qualname__ = name
-    method.__doc__ = f"``{function.__name__}``, written over this tensor's memory."
+    method.__doc__ = f"``{name[:-1]}``, written over this tensor's memory."
     return method
 
 

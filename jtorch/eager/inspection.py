@@ -40,15 +40,28 @@ def fill(input: Tensor, value: Any) -> Tensor:
 
 
 def _no(self: Tensor) -> bool:
+    """Whether it is of that kind: an ordinary tensor is not."""
     return False
 
 
 def _is_cpu(self: Tensor) -> bool:
+    """Whether the elements lie on the host."""
     return self.device.type == "cpu"
 
 
 def _is_meta(self: Tensor) -> bool:
+    """Whether it has no elements, only a shape."""
     return self.device is META
+
+
+def _layout(self: Tensor) -> formats.layout:
+    """How the elements lie in memory: by strides."""
+    return formats.strided
+
+
+def _nbytes(self: Tensor) -> int:
+    """The bytes of all elements."""
+    return self.numel() * self.element_size()
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
@@ -70,6 +83,7 @@ def lies_in(tensor: Tensor, wanted: memory_format) -> bool:
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether both have the same shape."""
     return tuple(input.shape) == tuple(other.shape)
 
 
@@ -94,8 +108,6 @@ FUNCTIONS: dict[str, Callable] = {
 METHODS: dict[str, Any] = {
     "is_signed": is_signed, "is_inference": is_inference, "is_neg": is_neg, "is_pinned": is_pinned,
     "pin_memory": pin_memory, "ndimension": Tensor.dim, "is_same_size": is_same_size, "apply_": apply_,
-    "is_cpu": property(_is_cpu), "is_meta": property(_is_meta),
-    "layout": property(lambda self: formats.strided),
-    "itemsize": property(Tensor.element_size),
-    "nbytes": property(lambda self: self.numel() * self.element_size()),
+    "is_cpu": property(_is_cpu), "is_meta": property(_is_meta), "layout": property(_layout),
+    "itemsize": property(Tensor.element_size), "nbytes": property(_nbytes),
 } | {name: property(_no) for name in _NOT_OF}  # fmt: skip

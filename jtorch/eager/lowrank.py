@@ -26,7 +26,13 @@ def _basis(A: Tensor, q: int, niter: int) -> Tensor:
 
 def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None) -> Any:
     """(U, S, V) with q columns each and A - M near U diag(S) V^T: the largest singular values of (..., m, n),
-    found from random directions."""
+    found from random directions.
+
+    >>> import jtorch
+    >>> U, S, V = jtorch.svd_lowrank(jtorch.tensor([[3.0, 0.0], [0.0, 0.0]]), q=1)
+    >>> S
+    tensor([3.])
+    """
     check_floats("svd_lowrank", A)
     if M is not None:
         A = A - M
@@ -42,6 +48,12 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     """(U, S, V): ``svd_lowrank`` of A less the mean of its rows. V holds the principal directions.
 
     Raises ValueError for a q beyond the sizes of the matrices.
+
+    >>> import jtorch
+    >>> U, S, V = jtorch.pca_lowrank(jtorch.tensor([[1.0, 0.0], [3.0, 0.0]]), q=1)
+    >>> S, V.abs()
+    (tensor([1.4142]), tensor([[1.],
+            [0.]]))
     """
     m, n = A.shape[-2:]
     if q is None:

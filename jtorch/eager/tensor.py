@@ -117,6 +117,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
 
     @property
     def shape(self) -> Size:
+        """The length of each dim."""
         return Size(self._data.shape)
 
     def size(self, dim: int | None = None, *, axis: int | None = None) -> Any:
@@ -130,27 +131,34 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
 
     @property
     def ndim(self) -> int:
+        """How many dims there are."""
         return self._data.ndim
 
     def dim(self) -> int:
+        """How many dims there are."""
         return self._data.ndim
 
     def numel(self) -> int:
+        """How many elements there are."""
         return self._data.size
 
     nelement = numel
 
     @property
     def dtype(self) -> dt.dtype:
+        """The type of its elements."""
         return dt.OF_NUMPY[self._data.dtype]
 
     def is_floating_point(self) -> bool:
+        """Whether the elements are floats."""
         return self._data.dtype.kind in "fV"
 
     def is_complex(self) -> bool:
+        """Whether the elements are complex numbers."""
         return self._data.dtype.kind == "c"
 
     def element_size(self) -> int:
+        """Bytes per element."""
         return self._data.dtype.itemsize
 
     @property
@@ -176,6 +184,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie one after the other, row by row unless told otherwise."""
         if memory_format is not None:
             from jtorch.eager.inspection import lies_in
 
@@ -196,6 +205,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
 
     @property
     def requires_grad(self) -> bool:
+        """Whether ops on it are recorded for ``backward()``."""
         return self._requires_grad
 
     @requires_grad.setter
@@ -228,10 +238,12 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
 
     @property
     def is_leaf(self) -> bool:
+        """Whether it is not the result of a recorded op."""
         return self._node is None
 
     @property
     def grad_fn(self) -> Any:
+        """What ``backward()`` goes on with: the node that made it; None for a leaf."""
         return None if self._node is None else self._node.usable()
 
     @property
@@ -372,6 +384,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         return array.item()
 
     def tolist(self) -> Any:
+        """The elements as Python numbers, in nested lists."""
         return _concrete(self, "tolist()").tolist()
 
     def __bool__(self) -> bool:

@@ -73,12 +73,22 @@ class iinfo:  # noqa: N801
 
 
 def is_storage(obj: Any, /) -> bool:
-    """Whether ``obj`` is the memory under a tensor."""
+    """Whether ``obj`` is the memory under a tensor.
+
+    >>> import jtorch
+    >>> jtorch.is_storage(jtorch.tensor([1]).untyped_storage()), jtorch.is_storage(jtorch.tensor([1]))
+    (True, False)
+    """
     return isinstance(obj, UntypedStorage)
 
 
 def typename(obj: Any, /) -> str:
-    """The name of the type of ``obj``; of a tensor, that of its elements: "torch.FloatTensor"."""
+    """The name of the type of ``obj``; of a tensor, that of its elements: "torch.FloatTensor".
+
+    >>> import jtorch
+    >>> jtorch.typename(jtorch.tensor([1])), jtorch.typename("a")
+    ('torch.LongTensor', 'str')
+    """
     if isinstance(obj, Tensor):
         return str(obj.type())
     kind = obj if hasattr(obj, "__qualname__") else type(obj)
@@ -98,6 +108,10 @@ def result_type(
     """The dtype of an arithmetic result of two tensors or numbers.
 
     By keyword they are ``tensor`` and ``other``, ``scalar`` and ``tensor``, or ``scalar1`` and ``scalar2``.
+
+    >>> import jtorch
+    >>> jtorch.result_type(jtorch.tensor([1, 2]), 1.5) == jtorch.float32
+    True
     """
     given = [v for v in (tensor, other, scalar, scalar1, scalar2) if v is not None]
     if len(given) != 2:
@@ -108,7 +122,12 @@ def result_type(
 
 
 def promote_types(type1: dt.dtype, type2: dt.dtype) -> dt.dtype:
-    """The smallest dtype that holds what both do."""
+    """The smallest dtype that holds what both do.
+
+    >>> import jtorch
+    >>> jtorch.promote_types(jtorch.int64, jtorch.float32) == jtorch.float32
+    True
+    """
     return dt.of(dt.promote([(type1.numpy, 1), (type2.numpy, 1)]))
 
 
@@ -116,5 +135,10 @@ _ORDER = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
 
 
 def can_cast(from_: dt.dtype, to: dt.dtype) -> bool:
-    """Whether results of ``from_`` may be written to ``to``: never to a lower category."""
+    """Whether results of ``from_`` may be written to ``to``: never to a lower category.
+
+    >>> import jtorch
+    >>> jtorch.can_cast(jtorch.int64, jtorch.float32), jtorch.can_cast(jtorch.float32, jtorch.int64)
+    (True, False)
+    """
     return _ORDER[from_.numpy.kind] <= _ORDER[to.numpy.kind]

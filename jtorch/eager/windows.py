@@ -44,7 +44,12 @@ def _cosines(*weights: float) -> Callable:
 
 @factory
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Tensor:
-    """(1 - cos(2 pi n / N)) / 2"""
+    """(1 - cos(2 pi n / N)) / 2
+
+    >>> import jtorch
+    >>> jtorch.hann_window(4)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
     return _window("hann_window", window_length, periodic, dtype, _cosines(0.5, 0.5))
 
 
@@ -52,19 +57,34 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None)
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None
 ) -> Tensor:
-    """alpha - beta cos(2 pi n / N)"""
+    """alpha - beta cos(2 pi n / N)
+
+    >>> import jtorch
+    >>> jtorch.hamming_window(4)
+    tensor([0.0800, 0.5400, 1.0000, 0.5400])
+    """
     return _window("hamming_window", window_length, periodic, dtype, _cosines(alpha, beta))
 
 
 @factory
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Tensor:
-    """0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N)"""
+    """0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N)
+
+    >>> import jtorch
+    >>> jtorch.blackman_window(4)[1:]
+    tensor([0.3400, 1.0000, 0.3400])
+    """
     return _window("blackman_window", window_length, periodic, dtype, _cosines(0.42, 0.5, 0.08))
 
 
 @factory
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Tensor:
-    """1 - |2 n / N - 1|"""
+    """1 - |2 n / N - 1|
+
+    >>> import jtorch
+    >>> jtorch.bartlett_window(4)
+    tensor([0.0000, 0.5000, 1.0000, 0.5000])
+    """
     return _window(
         "bartlett_window", window_length, periodic, dtype, lambda n, last: 1 - np.abs(2 * n / last - 1)
     )
@@ -74,7 +94,12 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = N
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None
 ) -> Tensor:
-    """i0(beta sqrt(1 - (2 n / N - 1)^2)) / i0(beta)"""
+    """i0(beta sqrt(1 - (2 n / N - 1)^2)) / i0(beta)
+
+    >>> import jtorch
+    >>> jtorch.kaiser_window(4, periodic=True, beta=0.0)
+    tensor([1., 1., 1., 1.])
+    """
 
     def curve(place: np.ndarray, last: int) -> np.ndarray:
         height = np.sqrt(np.maximum(1 - (2 * place / last - 1) ** 2, 0))

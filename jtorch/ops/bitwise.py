@@ -11,16 +11,19 @@ from jtorch.core.op import composite, elementwise
 
 @elementwise(integer_text="{x} & {y}", differentiable=False, commutes=True, in_place=True)
 def bitwise_and(xp, x, y):
+    """The bits that are set in both; for bools: and."""
     return xp.bitwise_and(x, y)
 
 
 @elementwise(integer_text="{x} | {y}", differentiable=False, commutes=True, in_place=True)
 def bitwise_or(xp, x, y):
+    """The bits that are set in one or both; for bools: or."""
     return xp.bitwise_or(x, y)
 
 
 @elementwise(integer_text="{x} ^ {y}", differentiable=False, commutes=True, in_place=True)
 def bitwise_xor(xp, x, y):
+    """The bits that are set in exactly one; for bools: whether they differ."""
     return xp.bitwise_xor(x, y)
 
 
@@ -45,6 +48,7 @@ def bitwise_not(xp, x):
     in_place=True,
 )
 def left_shift(xp, x, y):
+    """x 2**y, for integers: y bits to the left."""
     return xp.left_shift(x, y)
 
 
@@ -59,4 +63,5 @@ def left_shift(xp, x, y):
     in_place=True,
 )
 def right_shift(xp, x, y):
+    """x / 2**y rounded down, for integers: y bits to the right."""
     return xp.right_shift(x, y)

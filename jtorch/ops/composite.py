@@ -44,6 +44,7 @@ def _softmax_face(input, dim=None, dtype=None):
 
 @composite(dtype="floating", fuses_small=True, axes=("axis",))
 def softmax(xp, x, *, axis):
+    """exp(x) divided by its sum along ``dim``."""
     return _softmax(xp, x, axis)
 
 
@@ -54,6 +55,7 @@ def _(xp, g, out, axis):
 
 @composite(dtype="floating", fuses_small=True, axes=("axis",))
 def log_softmax(xp, x, *, axis):
+    """The logarithm of ``softmax``, without overflow."""
     if _nothing_along(x, axis):
         return xp.clone(x)
     z = x - xp.max(x, axis=axis, keepdims=True)

@@ -122,6 +122,7 @@ def _named_product(name, ndim, grad_name, fitting):
         autocast="lower",
     )
     def body(xp, x, y):
+        """The product of two matrices; for ``bmm`` those of a batch, (b, n, m) times (b, m, p)."""
         return xp.matmul(x, y)
 
     @body.vjp
@@ -224,6 +225,7 @@ def in_kind(product, factor):
 
 @composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED, fuses=False, autocast="lower")
 def addmm(xp, input, x, y, *, beta, alpha):
+    """beta input + alpha mat1 @ mat2"""
     product = xp.matmul(x, y)
     if alpha != 1:
         product = product * alpha

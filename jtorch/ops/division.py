@@ -35,6 +35,7 @@ def _(xp, g, x, y, needs):
     unrounded=("y",),
 )
 def floor_divide(xp, x, y):
+    """x / y rounded down."""
     return xp.floor_divide(x, y)
 
 
@@ -47,6 +48,7 @@ def floor_divide(xp, x, y):
     in_place=True,
 )
 def remainder(xp, x, y):
+    """The remainder of x / y with the sign of y."""
     return xp.remainder(x, y)
 
 
@@ -120,9 +122,11 @@ def _(xp, g, out):
 
 @elementwise(differentiable=False, commutes=True, in_place=True, tensors_only=True)
 def gcd(xp, x, y):
+    """The greatest common divisor of integers."""
     return xp.gcd(x, y)
 
 
 @elementwise(differentiable=False, commutes=True, in_place=True, tensors_only=True)
 def lcm(xp, x, y):
+    """The least common multiple of integers."""
     return xp.lcm(x, y)

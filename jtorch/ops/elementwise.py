@@ -45,6 +45,7 @@ def _(xp, g):
 
 @elementwise(text="{x} * {y}", commutes=True, in_place=True, saved_for={"x": "y", "y": "x"}, unrounded=("y",))
 def mul(xp, x, y):
+    """x y"""
     return xp.mul(x, y)
 
 
@@ -55,6 +56,7 @@ def _(xp, g, x, y, needs):
 
 @elementwise(text="-{x}", in_place=True)
 def neg(xp, x):
+    """-x"""
     return xp.neg(x)
 
 
@@ -86,6 +88,7 @@ def _root(xp, x, y):
     beside_numbers=_root,
 )
 def pow(xp, x, y):
+    """x ** y; either may be a number."""
     return xp.pow(x, y)
 
 
@@ -144,6 +147,7 @@ def _(input, exponent):
 
 @elementwise(text="sqrt({x})", takes_root=True, dtype="float", in_place=True)
 def sqrt(xp, x):
+    """The square root; NaN below 0."""
     return xp.sqrt(x)
 
 
@@ -154,6 +158,7 @@ def _(xp, g, out):
 
 @elementwise(text="rsqrt_{t}({x})", costly=True, dtype="float", in_place=True)
 def rsqrt(xp, x):
+    """1 / sqrt(x)"""
     return xp.rsqrt(x)
 
 
@@ -164,6 +169,7 @@ def _(xp, g, out):
 
 @elementwise(text="abs({x})", in_place=True)
 def abs(xp, x):
+    """|x|; the length of a complex number."""
     return xp.abs(x)
 
 
@@ -174,6 +180,7 @@ def _(xp, g, x):
 
 @elementwise(text="sign_{t}({x})", costly=True, integer_text="int64({x} > 0) - int64({x} < 0)", in_place=True)
 def sign(xp, x):
+    """-1, 0 or 1."""
     return xp.sign(x)
 
 
@@ -184,6 +191,7 @@ def sign(xp, x):
     text="maximum({kind}(0), {x})", integer_text="max({x}, 0)", in_place=True, fuses=True
 )
 def relu(xp, x):
+    """x where positive, else 0."""
     return xp.relu(x)
 
 
@@ -196,6 +204,7 @@ def _(xp, g, out):
     text="maximum({x}, {y})", integer_text="max({x}, {y})", commutes=True, ordered=True, tensors_only=True
 )
 def maximum(xp, x, y):
+    """The larger one; NaN where one is NaN."""
     return xp.maximum(x, y)
 
 
@@ -208,6 +217,7 @@ def _(xp, g, x, y):
     text="minimum({x}, {y})", integer_text="min({x}, {y})", commutes=True, ordered=True, tensors_only=True
 )
 def minimum(xp, x, y):
+    """The smaller one; NaN where one is NaN."""
     return xp.minimum(x, y)
 
 
@@ -283,11 +293,13 @@ def _(condition, input, other):
 
 @elementwise(text="floor({x})", integer_text="{x}", in_place=True)
 def floor(xp, x):
+    """The next integer that is not larger."""
     return xp.floor(x)
 
 
 @elementwise(text="ceil({x})", integer_text="{x}", in_place=True)
 def ceil(xp, x):
+    """The next integer that is not smaller."""
     return xp.ceil(x)
 
 
@@ -298,6 +310,7 @@ def round(xp, x):
 
 @elementwise(text="trunc({x})", integer_text="{x}", in_place=True)
 def trunc(xp, x):
+    """The next integer towards 0."""
     return xp.trunc(x)
 
 
@@ -323,6 +336,7 @@ def _(xp, g, x_dtype):
 
 @elementwise(text="{x}", methods=("clone",), layout="rows")
 def clone(xp, x):
+    """A copy in memory of its own; gradients flow through it."""
     return xp.clone(x)
 
 
@@ -363,6 +377,7 @@ def iota(xp, *, shape, axis, dtype):
     fuses=True,
 )
 def clamp_min(xp, x, low):
+    """Elements below ``min`` replaced by it."""
     return xp.clamp_min(x, low)
 
 
@@ -379,6 +394,7 @@ def _(xp, g, x, low, needs):
     fuses=True,
 )
 def clamp_max(xp, x, high):
+    """Elements above ``max`` replaced by it."""
     return xp.clamp_max(x, high)
 
 

@@ -15,6 +15,7 @@ _LN2, _LN10 = math.log(2.0), math.log(10.0)
 
 @elementwise(text="exp_{t}({x})", costly=True, dtype="float", in_place=True)
 def exp(xp, x):
+    """e ** x"""
     return xp.exp(x)
 
 
@@ -36,6 +37,7 @@ def _(xp, g, out):
 
 @elementwise(text="expm1_{t}({x})", costly=True, dtype="float", in_place=True)
 def expm1(xp, x):
+    """exp(x) - 1, without loss of digits near 0."""
     return xp.expm1(x)
 
 
@@ -46,6 +48,7 @@ def _(xp, g, out):
 
 @elementwise(text="log_{t}({x})", costly=True, dtype="float", in_place=True)
 def log(xp, x):
+    """The natural logarithm; -inf of 0, NaN below."""
     return xp.log(x)
 
 
@@ -78,6 +81,7 @@ def _(xp, g, x):
 
 @elementwise(text="log1p_{t}({x})", costly=True, dtype="float", grad_name="Log1PBackward0", in_place=True)
 def log1p(xp, x):
+    """log(1 + x), without loss of digits near 0."""
     return xp.log1p(x)
 
 
@@ -88,6 +92,7 @@ def _(xp, g, x):
 
 @elementwise(text="sigmoid_{t}({x})", costly=True, dtype="float", in_place=True, fuses=True)
 def sigmoid(xp, x):
+    """1 / (1 + exp(-x))"""
     return xp.sigmoid(x)
 
 

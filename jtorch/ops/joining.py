@@ -73,6 +73,7 @@ def _cat_map(coordinates, shapes, axis):
     axes=("axis",),
 )
 def cat(xp, *tensors, axis):
+    """Tensors one after the other along ``dim``, where alone their sizes may differ."""
     return xp.cat(*tensors, axis=axis)
 
 

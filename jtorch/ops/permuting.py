@@ -17,6 +17,7 @@ def _inverse(axes):
     put=lambda xp, base, value, axes: xp.permute(value, axes=_inverse(axes)),
 )
 def permute(xp, x, *, axes):
+    """The dims in another order, as a view."""
     return xp.permute(x, axes=axes)
 
 
@@ -62,12 +63,14 @@ def _permuting(name, grad_name, face):
 
 
 def _t_face(input):
+    """A matrix with its dims exchanged, as a view; vectors as they are."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return input, (1, 0) if input.ndim == 2 else (0,) * input.ndim
 
 
 def _transpose_face(input, dim0, dim1):
+    """Two dims exchanged, as a view."""
     axes = list(range(input.ndim))
     a, b = ax.one(dim0, input.ndim), ax.one(dim1, input.ndim)
     if axes:
@@ -91,6 +94,7 @@ def _flip_affine(shape, strides, axes):
     axes=("axes",),
 )
 def flip(xp, x, *, axes):
+    """The dims ``dims`` in reverse order: a copy."""
     return xp.flip(x, axes=axes)
 
 

@@ -26,6 +26,7 @@ def _axis_face(input, dim=None, keepdim=False):
 
 @reduction(combine="add", identity=0, dtype="sum")
 def sum(xp, x, *, axis, keepdims):
+    """The sum of all elements or along ``dim``; int64 for integers."""
     return xp.sum(x, axis=axis, keepdims=keepdims)
 
 
@@ -45,6 +46,7 @@ def _(input, dim=None, keepdim=False, *, dtype=None):
 
 @reduction(combine="mul", identity=1, dtype="sum", autocast="float32")
 def prod(xp, x, *, axis, keepdims):
+    """The product of all elements or along ``dim``; int64 for integers."""
     return xp.prod(x, axis=axis, keepdims=keepdims)
 
 
@@ -73,11 +75,13 @@ def _(input, dim=None, keepdim=False, *, dtype=None):
 
 @reduction(combine="maximum", identity="lowest", public="amax", methods=("amax",), grad_name="AmaxBackward0")
 def max(xp, x, *, axis, keepdims):
+    """The largest element along ``dim``; equal ones share the gradient."""
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
 @reduction(combine="minimum", identity="highest", public="amin", methods=("amin",), grad_name="AminBackward0")
 def min(xp, x, *, axis, keepdims):
+    """The smallest element along ``dim``; equal ones share the gradient."""
     return xp.min(x, axis=axis, keepdims=keepdims)
 
 
@@ -152,11 +156,13 @@ for _extreme in (max_along, min_along):
 
 @reduction(combine="argmax", dtype="index", differentiable=False, layout="rows")
 def argmax(xp, x, *, axis, keepdims):
+    """The position of the largest element, of all or along ``dim``."""
     return xp.argmax(x, axis=axis, keepdims=keepdims)
 
 
 @reduction(combine="argmin", dtype="index", differentiable=False, layout="rows")
 def argmin(xp, x, *, axis, keepdims):
+    """The position of the smallest element, of all or along ``dim``."""
     return xp.argmin(x, axis=axis, keepdims=keepdims)
 
 
@@ -187,6 +193,7 @@ def all(xp, x, *, axis, keepdims):
 
 @composite(dtype="floating")
 def mean(xp, x, *, axis, keepdims):
+    """The mean of all elements or along ``dim``."""
     return xp.sum(x, axis=axis, keepdims=keepdims) / _count(x.shape, axis)
 
 
@@ -230,6 +237,7 @@ def _over(degrees):
 
 @composite(dtype="floating", fuses_small=True)
 def var(xp, x, *, axis, keepdims, correction):
+    """The mean squared distance from the mean, of n - ``correction`` degrees of freedom."""
     return _variance(xp, x, axis, keepdims, correction)
 
 

@@ -64,6 +64,7 @@ def _checked_shape(x, shape):
     methods=("reshape",),
 )
 def reshape(xp, x, *, shape):
+    """The same elements in another shape, one size of which may be -1: a view where possible."""
     return xp.reshape(x, shape=shape)
 
 
@@ -101,6 +102,7 @@ def _squeezed(shape, axes):
     axes=("axes",),
 )
 def unsqueeze(xp, x, *, axes):
+    """A dim of size 1 more, as a view."""
     return xp.unsqueeze(x, axes=axes)
 
 
@@ -122,6 +124,7 @@ def _(input, dim):
     axes=("axes",),
 )
 def squeeze(xp, x, *, axes):
+    """Without the dims of size 1, or without those of ``dim`` that are, as a view."""
     return xp.squeeze(x, axes=axes)
 
 
@@ -159,6 +162,7 @@ def _expand_put(xp, base, value, shape):
     put=_expand_put,
 )
 def expand(xp, x, *, shape):
+    """Dims of size 1 as if they were repeated, and dims more in front, as a view; -1 keeps a size."""
     return xp.expand(x, shape=shape)
 
 

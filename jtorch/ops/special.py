@@ -25,6 +25,7 @@ def _of_special(name, **facts):
 
 @elementwise(text="erf_{t}({x})", costly=True, dtype="float", in_place=True)
 def erf(xp, x):
+    """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
     return xp.erf(x)
 
 
@@ -248,16 +249,26 @@ def _over_x(xp, out, x):
     return xp.where(near, 0.5, out / xp.where(near, 1.0, x))
 
 
-def _without_gradient(name):
+def _without_gradient(name, sentence):
     """Functions that PyTorch does not differentiate, either."""
 
-    @_of_special(name, differentiable=False)
     def body(xp, x):
         return getattr(xp, name)(x)
 
+    body.__doc__ = sentence
+    _of_special(name, differentiable=False)(body)
 
-for _name in (
-    "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "modified_bessel_k0", "modified_bessel_k1",
-    "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0", "airy_ai",
-):  # fmt: skip
-    _without_gradient(_name)
+
+for _name, _sentence in {
+    "bessel_j0": "The Bessel function of the first kind, of order 0.",
+    "bessel_j1": "The Bessel function of the first kind, of order 1.",
+    "bessel_y0": "The Bessel function of the second kind, of order 0.",
+    "bessel_y1": "The Bessel function of the second kind, of order 1.",
+    "modified_bessel_k0": "The modified Bessel function of the second kind, of order 0.",
+    "modified_bessel_k1": "The modified Bessel function of the second kind, of order 1.",
+    "scaled_modified_bessel_k0": "exp(x) modified_bessel_k0(x)",
+    "scaled_modified_bessel_k1": "exp(x) modified_bessel_k1(x)",
+    "spherical_bessel_j0": "sin(x) / x, 1 at 0: the spherical Bessel function of order 0.",
+    "airy_ai": "The Airy function Ai.",
+}.items():
+    _without_gradient(_name, _sentence)

@@ -14,6 +14,7 @@ from jtorch.ops.elementwise import in_dtype_of
 
 @elementwise(text="sin_{t}({x})", costly=True, dtype="float", in_place=True)
 def sin(xp, x):
+    """The sine of an angle in radians."""
     return xp.sin(x)
 
 
@@ -24,6 +25,7 @@ def _(xp, g, x):
 
 @elementwise(text="cos_{t}({x})", costly=True, dtype="float", in_place=True)
 def cos(xp, x):
+    """The cosine of an angle in radians."""
     return xp.cos(x)
 
 
@@ -34,6 +36,7 @@ def _(xp, g, x):
 
 @elementwise(text="tan_{t}({x})", costly=True, dtype="float", in_place=True)
 def tan(xp, x):
+    """The tangent of an angle in radians."""
     return xp.tan(x)
 
 
@@ -44,6 +47,7 @@ def _(xp, g, out):
 
 @elementwise(dtype="float", in_place=True)
 def asin(xp, x):
+    """The angle in [-pi/2, pi/2] whose sine is given; NaN beyond [-1, 1]."""
     return xp.asin(x)
 
 
@@ -54,6 +58,7 @@ def _(xp, g, x):
 
 @elementwise(dtype="float", in_place=True)
 def acos(xp, x):
+    """The angle in [0, pi] whose cosine is given; NaN beyond [-1, 1]."""
     return xp.acos(x)
 
 
@@ -64,6 +69,7 @@ def _(xp, g, x):
 
 @elementwise(text="atan_{t}({x})", costly=True, dtype="float", in_place=True)
 def atan(xp, x):
+    """The angle in (-pi/2, pi/2) whose tangent is given."""
     return xp.atan(x)
 
 
@@ -89,6 +95,7 @@ def _(xp, g, x, y, needs):
 
 @elementwise(text="sinh_{t}({x})", costly=True, dtype="float", in_place=True)
 def sinh(xp, x):
+    """(exp(x) - exp(-x)) / 2"""
     return xp.sinh(x)
 
 
@@ -99,6 +106,7 @@ def _(xp, g, x):
 
 @elementwise(text="cosh_{t}({x})", costly=True, dtype="float", in_place=True)
 def cosh(xp, x):
+    """(exp(x) + exp(-x)) / 2"""
     return xp.cosh(x)
 
 
@@ -109,6 +117,7 @@ def _(xp, g, x):
 
 @elementwise(text="tanh_{t}({x})", costly=True, dtype="float", in_place=True, fuses=True)
 def tanh(xp, x):
+    """sinh(x) / cosh(x)"""
     return xp.tanh(x)
 
 
@@ -121,6 +130,7 @@ def _(xp, g, out):
 
 @elementwise(dtype="float", in_place=True)
 def asinh(xp, x):
+    """The number whose hyperbolic sine is given."""
     return xp.asinh(x)
 
 
@@ -131,6 +141,7 @@ def _(xp, g, x):
 
 @elementwise(dtype="float", in_place=True)
 def acosh(xp, x):
+    """The number of at least 0 whose hyperbolic cosine is given; NaN below 1."""
     return xp.acosh(x)
 
 
@@ -141,6 +152,7 @@ def _(xp, g, x):
 
 @elementwise(dtype="float", in_place=True)
 def atanh(xp, x):
+    """The number whose hyperbolic tangent is given; NaN beyond [-1, 1]."""
     return xp.atanh(x)
 
 

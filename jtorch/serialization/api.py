@@ -118,6 +118,14 @@ def load(
     NotImplementedError for what jtorch lacks, such as a dtype, RuntimeError for tensors of a device that is
     not here, without ``map_location``. What a small file unfolds to in memory is bounded, too.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.load.html
+
+    >>> import jtorch
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> jtorch.save(jtorch.tensor([1, 2]), file)
+    >>> _ = file.seek(0)
+    >>> jtorch.load(file)
+    tensor([1, 2])
     """
     if pickle_module is not None:
         raise NotImplementedError("jtorch.load: pickle_module: files are read without running pickle")

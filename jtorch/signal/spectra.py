@@ -53,6 +53,12 @@ def stft(
     ``win_length`` elements, is put in the middle of each frame. ``center`` puts the middle of the first frame
     on the first element, with a border by ``pad_mode``. ``normalized`` divides by the root of ``n_fft``.
     ``align_to_window``, without ``center`` alone, lets the first window begin at the first element.
+
+    >>> import jtorch
+    >>> jtorch.stft(jtorch.ones(4), 4, window=jtorch.ones(4), center=False, return_complex=True)
+    tensor([[4.+0.j],
+            [0.+0.j],
+            [0.+0.j]])
     """
     if center and align_to_window is not None:
         raise RuntimeError("stft align_to_window should only be set when center = false")
@@ -125,6 +131,11 @@ def istft(
     of the windows there.
 
     ``length`` cuts it off, or fills it up with zeros. Raises RuntimeError where no window reaches a place.
+
+    >>> import jtorch
+    >>> x = jtorch.arange(8.0)
+    >>> jtorch.istft(jtorch.stft(x, 4, window=jtorch.ones(4), return_complex=True), 4, window=jtorch.ones(4))
+    tensor([0., 1., 2., 3., 4., 5., 6., 7.])
     """
     if window is None:
         warnings.warn(_NO_WINDOW_BACK, UserWarning, stacklevel=2)

@@ -25,7 +25,12 @@ def spmm(input: Any, mat2: Any) -> Any:
 
 
 def smm(input: SparseTensor, mat2: Tensor) -> SparseTensor:
-    """The product of a sparse and an ordinary matrix, as a sparse one."""
+    """The product of a sparse and an ordinary matrix, as a sparse one.
+
+    >>> import jtorch
+    >>> jtorch.smm(jtorch.tensor([[0.0, 2.0]]).to_sparse(), jtorch.tensor([[1.0], [3.0]])).to_dense()
+    tensor([[6.]])
+    """
     return (input @ mat2).to_sparse()
 
 

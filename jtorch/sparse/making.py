@@ -66,6 +66,11 @@ def sparse_csr_tensor(
     """A matrix by rows: ``crow_indices`` (rows + 1) says where each begins among the elements.
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.sparse_csr_tensor.html
+
+    >>> import jtorch
+    >>> jtorch.sparse_csr_tensor([0, 1, 2], [1, 0], [5, 7]).to_dense()
+    tensor([[0, 5],
+            [7, 0]])
     """
     begins = jtorch.as_tensor(crow_indices).to(jtorch.int64)
     columns = jtorch.as_tensor(col_indices).to(jtorch.int64)

@@ -241,6 +241,11 @@ def polygamma(n: int, input: Tensor) -> Tensor:
     return APPLY["polygamma"](input, n=n) if n else APPLY["digamma"](input)
 
 
+def _polygamma(self: Tensor, n: int) -> Tensor:
+    """The ``n``-th derivative of ``digamma``."""
+    return polygamma(n, self)
+
+
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The logarithm of the gamma function in ``p`` dimensions."""
     if p < 1:
@@ -267,7 +272,7 @@ FUNCTIONS: dict[str, Callable] = {
     )
 } | _ALIASES | {"round": round_, "clip": clamp, "subtract": sub, "divide": div}  # fmt: skip
 METHODS: dict[str, Any] = FUNCTIONS | {
-    "polygamma": lambda self, n: polygamma(n, self), "__pos__": positive, "__invert__": invert,
+    "polygamma": _polygamma, "__pos__": positive, "__invert__": invert,
 }  # fmt: skip
 METHODS.pop("rsub")
 # of these the gradient keeps what the op's does

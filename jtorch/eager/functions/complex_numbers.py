@@ -92,6 +92,11 @@ def view_as_complex(input: Tensor) -> Tensor:
     return complex_(input[..., 0], input[..., 1])
 
 
+def is_conj(input: Tensor) -> bool:
+    """Whether conjugation waits to be done: never, jtorch does it at once."""
+    return False
+
+
 FUNCTIONS: dict[str, Callable] = {
     "complex": complex_, "polar": polar, "real": real, "imag": imag, "conj": conj, "angle": angle,
     "view_as_real": view_as_real, "view_as_complex": view_as_complex, "resolve_conj": resolve,
@@ -99,5 +104,5 @@ FUNCTIONS: dict[str, Callable] = {
 }  # fmt: skip
 METHODS: dict[str, Any] = {
     "real": property(real), "imag": property(imag), "conj": conj, "angle": angle, "resolve_conj": resolve,
-    "resolve_neg": resolve, "conj_physical": conj, "is_conj": lambda input: False,
+    "resolve_neg": resolve, "conj_physical": conj, "is_conj": is_conj,
 }  # fmt: skip

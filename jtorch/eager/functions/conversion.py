@@ -16,6 +16,7 @@ def _to(dtype: dt.dtype) -> Callable[..., Tensor]:
     def method(self: Tensor, *, memory_format: Any = None) -> Tensor:
         return self.to(dtype) if memory_format is None else self.to(dtype, memory_format=memory_format)
 
+    method.__doc__ = f"This tensor in the dtype {dtype.name}; itself where it is of that."
     return method
 
 

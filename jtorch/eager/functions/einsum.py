@@ -25,12 +25,7 @@ Part = tuple[Tensor, tuple[Label, ...]]
 
 
 def einsum(*args: Any) -> Tensor:
-    """``einsum("ij,jk->ik", x, y)``, or with lists of dims: ``einsum(x, [0, 1], y, [1, 2], [0, 2])``.
-
-    >>> import jtorch
-    >>> jtorch.einsum("ij,j->i", jtorch.tensor([[1.0, 2.0], [3.0, 4.0]]), jtorch.tensor([1.0, 10.0]))
-    tensor([21., 43.])
-    """
+    """``einsum("ij,jk->ik", x, y)``, or with lists of dims: ``einsum(x, [0, 1], y, [1, 2], [0, 2])``."""
     if not args:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one operand "

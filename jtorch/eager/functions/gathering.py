@@ -18,13 +18,7 @@ from jtorch.ops import axes as ax
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """``out[i, j] = input[index[i, j], j]`` for dim 0, and so on. ``index`` is int64 or int32.
-
-    >>> import jtorch
-    >>> rows = jtorch.tensor([[10, 20], [30, 40]])
-    >>> jtorch.gather(rows, 1, jtorch.tensor([[1], [0]])).tolist()
-    [[20], [30]]
-    """
+    """``out[i, j] = input[index[i, j], j]`` for dim 0, and so on. ``index`` is int64 or int32."""
     if sparse_grad:
         raise NotImplementedError("gather(): sparse_grad=True: jtorch has no sparse tensors")
     axis = ax.one(dim, input.ndim)

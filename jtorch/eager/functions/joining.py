@@ -35,12 +35,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0, *, dim: int | None = N
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of one shape along a new dim.
-
-    >>> import jtorch
-    >>> jtorch.stack([jtorch.tensor([1, 2]), jtorch.tensor([3, 4])], dim=1).tolist()
-    [[1, 3], [2, 4]]
-    """
+    """Tensors of one shape along a new dim."""
     tensors = tuple(tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")

@@ -50,13 +50,7 @@ def msort(input: Tensor) -> Tensor:
 
 
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """(the ``k`` largest or smallest elements along ``dim``, in order; where they came from)
-
-    >>> import jtorch
-    >>> values, indices = jtorch.topk(jtorch.tensor([1.0, 5.0, 3.0]), k=2)
-    >>> values, indices
-    (tensor([5., 3.]), tensor([1, 2]))
-    """
+    """(the ``k`` largest or smallest elements along ``dim``, in order; where they came from)"""
     axis = ax.one(dim, input.ndim)
     n = input._data.shape[axis] if input.ndim else 1
     if not 0 <= k <= n:

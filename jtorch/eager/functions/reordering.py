@@ -72,10 +72,12 @@ def adjoint(input: Tensor) -> Tensor:
 
 
 def _transposed(self: Tensor) -> Tensor:
+    """All dims in reverse order, as a view."""
     return APPLY["permute"](self, axes=tuple(range(self.ndim - 1, -1, -1)))
 
 
 def _matrix_transposed(self: Tensor) -> Tensor:
+    """The last two dims exchanged, as a view."""
     if self.ndim < 2:
         raise RuntimeError(
             f"tensor.mT is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
@@ -84,6 +86,7 @@ def _matrix_transposed(self: Tensor) -> Tensor:
 
 
 def _hermitian(self: Tensor) -> Tensor:
+    """A matrix with its dims exchanged, and complex numbers conjugated."""
     if self.ndim not in (0, 2):
         raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
     return adjoint(self) if self.ndim else self.conj()

@@ -111,7 +111,10 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
     return input.expand(*size)
 
 
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """``expand`` to the shape of ``other``."""
+    return input.expand(other.shape)
+
+
 FUNCTIONS: dict[str, Callable] = {f.__name__: f for f in (tile, repeat_interleave, broadcast_to)}
-METHODS: dict[str, Any] = FUNCTIONS | {
-    "repeat": repeat, "expand_as": lambda self, other: self.expand(other.shape),
-}  # fmt: skip
+METHODS: dict[str, Any] = FUNCTIONS | {"repeat": repeat, "expand_as": expand_as}

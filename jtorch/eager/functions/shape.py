@@ -149,11 +149,20 @@ def atleast_3d(*tensors: Any) -> Any:
     return _at_least(tensors, shaped)
 
 
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    """``view`` in the shape of ``other``."""
+    return view(self, other.shape)
+
+
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """``reshape`` to the shape of ``other``."""
+    return self.reshape(other.shape)
+
+
 FUNCTIONS: dict[str, Callable] = {
     f.__name__: f for f in (flatten, unflatten, ravel, atleast_1d, atleast_2d, atleast_3d)
 }
 METHODS: dict[str, Any] = {
-    "view": view, "view_as": lambda self, other: view(self, other.shape),
-    "reshape_as": lambda self, other: self.reshape(other.shape),
-    "contiguous": contiguous, "flatten": flatten, "unflatten": unflatten, "ravel": ravel,
+    "view": view, "view_as": view_as, "reshape_as": reshape_as, "contiguous": contiguous,
+    "flatten": flatten, "unflatten": unflatten, "ravel": ravel,
 }  # fmt: skip

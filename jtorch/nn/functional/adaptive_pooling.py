@@ -141,6 +141,10 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
     tensor([[[2., 6.]]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool1d.html
+
+    >>> import jtorch
+    >>> jtorch.adaptive_avg_pool1d(jtorch.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[2., 6.]])
     """
     return _adaptive_avg(1, input, output_size)
 

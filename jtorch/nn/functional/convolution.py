@@ -179,6 +179,10 @@ def conv1d(
     tensor([[[1., 2., 4.]]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv1d.html
+
+    >>> import jtorch
+    >>> jtorch.conv1d(jtorch.tensor([[1.0, 2.0, 4.0]]), jtorch.tensor([[[-1.0, 1.0]]]))
+    tensor([[1., 2.]])
     """
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -216,6 +220,10 @@ def conv3d(
     torch.Size([1, 4, 8, 5, 5])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv3d.html
+
+    >>> import jtorch
+    >>> jtorch.conv3d(jtorch.ones(1, 3, 3, 3), jtorch.ones(2, 1, 2, 2, 2)).shape
+    torch.Size([2, 2, 2, 2])
     """
     return _convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
@@ -306,6 +314,10 @@ def conv_transpose1d(
     tensor([[[1., 1., 2., 2.]]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose1d.html
+
+    >>> import jtorch
+    >>> jtorch.conv_transpose1d(jtorch.tensor([[1.0, 2.0]]), jtorch.tensor([[[1.0, 10.0]]]))
+    tensor([[ 1., 12., 20.]])
     """
     return _convolve_transposed(
         "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation
@@ -325,6 +337,10 @@ def conv_transpose2d(
     torch.Size([1, 3, 28, 28])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose2d.html
+
+    >>> import jtorch
+    >>> jtorch.conv_transpose2d(jtorch.ones(1, 2, 2), jtorch.ones(1, 1, 2, 2)).tolist()
+    [[[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]]
     """
     return _convolve_transposed(
         "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation
@@ -343,6 +359,10 @@ def conv_transpose3d(
     torch.Size([1, 3, 6, 8, 10])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose3d.html
+
+    >>> import jtorch
+    >>> jtorch.conv_transpose3d(jtorch.ones(1, 2, 2, 2), jtorch.ones(1, 3, 2, 2, 2)).shape
+    torch.Size([3, 3, 3, 3])
     """
     return _convolve_transposed(
         "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation

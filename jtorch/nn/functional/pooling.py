@@ -174,6 +174,10 @@ def max_pool1d(
     tensor([[[5., 4.]]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool1d.html
+
+    >>> import jtorch
+    >>> jtorch.max_pool1d(jtorch.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[3., 7.]])
     """
     return _max_pool(
         "max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
@@ -194,6 +198,10 @@ def max_pool2d(
               [13., 15.]]]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html
+
+    >>> import jtorch
+    >>> jtorch.max_pool2d(jtorch.arange(4.0).reshape(1, 2, 2), 2).tolist()
+    [[[3.0]]]
     """
     return _max_pool(
         "max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
@@ -270,6 +278,10 @@ def avg_pool1d(
     tensor([[[3., 3.]]])
 
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool1d.html
+
+    >>> import jtorch
+    >>> jtorch.avg_pool1d(jtorch.tensor([[1.0, 3.0, 5.0, 7.0]]), 2)
+    tensor([[2., 6.]])
     """
     return _avg_pool("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
