@@ -191,7 +191,9 @@ class CompiledFunction(Asks, Generic[P, R]):
         recorder = self._recorder
         if not kwargs and recorder.eagerly.has_again(args, context):
             return self.function(*args)
-        if anomaly.ACTIVE or IN_FORCE.get() or CACHE.depth:  # all of which see each op
+        if (
+            context.level is not None or anomaly.ACTIVE or IN_FORCE.get() or CACHE.depth
+        ):  # all of which see each op
             return self.function(*args, **kwargs)
         start = time.perf_counter()
         args, kwargs = self._positional(args, kwargs)

@@ -479,16 +479,18 @@ class Context:
     """What holds for ops run now in this thread of control: an evaluator, the grad mode and autocast.
 
     ``grad`` is whether ops record: not in inference mode, also where gradients were ``enabled`` inside it.
-    ``autocast`` is the ``casting`` where that is on, else None.
+    ``autocast`` is the ``casting`` where that is on, else None; ``level`` the level of forward mode that
+    carries tangents along, or None.
     """
 
     __slots__ = (
-        "autocast", "casting", "enabled", "evaluator", "grad", "inference", "mode", "table", "xp",
+        "autocast", "casting", "enabled", "evaluator", "grad", "inference", "level", "mode", "table", "xp",
     )  # fmt: skip
 
     def __init__(
-        self, evaluator: Evaluator, grad: bool = True, inference: bool = False, casting: Casting = OFF
-    ) -> None:
+        self, evaluator: Evaluator, grad: bool = True, inference: bool = False, casting: Casting = OFF,
+        level: Any = None,
+    ) -> None:  # fmt: skip
         self.evaluator = evaluator
         self.table = evaluator.table
         self.xp = evaluator.xp
@@ -497,7 +499,10 @@ class Context:
         self.inference = inference
         self.casting = casting
         self.autocast = casting if casting.enabled else None
+        self.level = level
         self.mode = self.enabled + 2 * inference + 4 * casting.number  # one number to compare
+        if level is not None:  # no plan of a compiled function carries tangents along
+            self.mode = -1
 
     def replace(
         self, evaluator: Evaluator | None = None, grad: bool | None = None, inference: bool | None = None,
@@ -515,7 +520,12 @@ class Context:
             self.enabled if grad is None else grad,
             self.inference if inference is None else inference,
             casting,
+            self.level,
         )
+
+    def at_level(self, level: Any) -> Context:
+        """One that differs in the level of forward mode."""
+        return Context(self.evaluator, self.enabled, self.inference, self.casting, level)
 
 
 CONTEXT: ContextVar[Context]  # its default, eager with gradients, is set where eager is defined

@@ -34,6 +34,8 @@ APPLY: dict[str, Callable] = {}  # op name -> function of Tensors and statics, a
 def apply_variadic(op: Op, inputs: tuple, statics: dict[str, Any]) -> Tensor:
     """The Tensor-level function of an op whose last array argument is a list."""
     context = op_module.CONTEXT.get()
+    if context.level is not None:
+        return with_tangents(op, context, inputs, statics)
     values: tuple = tuple([t._data if isinstance(t, Tensor) else t for t in inputs])
     if op.dtype == "promote" and not _are_alike(values):
         values = cast_all(op, context, values)
@@ -197,6 +199,13 @@ def shares_memory(value: Any, out: Any) -> bool:
     return out.lies_in(value)  # what a recording handles knows its memory
 
 
+def with_tangents(op: Op, context: Any, arrays: tuple, statics: dict[str, Any]) -> Any:
+    """``op`` at a level of forward mode, which few programs enter."""
+    from jtorch.eager.forward import with_tangents
+
+    return with_tangents(op, context, arrays, statics)
+
+
 UNCHANGED = [0]  # the version cell of a number: it never changes
 _CAST = BY_NAME["cast"]
 _INT64, _FLOAT64 = np.dtype(np.int64), np.dtype(np.float64)
@@ -211,7 +220,8 @@ NAMESPACE = {
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
     "not_a_tensor": messages.not_a_tensor, "overridden": overridden, "check_tensors": messages.check_tensors,
     "on_tape": results.on_tape, "off_tape": results.off_tape, "edge_of": results.edge_of,
-    "note_view": results.note_view, "joined": joined, "autocast": computed, "uncast": uncast,
+    "with_tangents": with_tangents, "note_view": results.note_view, "joined": joined,
+    "autocast": computed, "uncast": uncast,
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from jtorch.core import devices, dtypes as dt, op as op_module
 from jtorch.eager import creation
 from jtorch.eager.data_errors import check_fits
+from jtorch.eager.duals import is_dual, share
 from jtorch.eager.factory import size_named
 from jtorch.eager.messages import long_name
 from jtorch.eager.nested import composed
@@ -130,6 +131,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None, **named: Any) 
     shape = tuple(creation.sizes(sizes, size_named(named, "resize_"), "resize_"))
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
+    if is_dual(self):
+        raise RuntimeError("cannot resize variables that has a forward grad")
     count = int(np.prod(shape, dtype=np.int64))
     flat = self.detach().reshape(-1)
     have = flat.numel()
@@ -153,6 +156,8 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
     made._cell, made._node, made._index, made._base = self._cell, self._node, self._index, self._base
     if self._base is not None:
         made._how = self._how
+    if op_module.CONTEXT.get().level is not None:
+        share(self, made)
     return made
 
 

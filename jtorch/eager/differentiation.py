@@ -69,5 +69,5 @@ def grad(
             g = run.zeros(t._data.shape, t._data.dtype)
         elif g is None and not allow_unused:
             raise RuntimeError(NOT_USED.format(k=k))
-        result.append(g if g is None else run.as_tensor(g))
+        result.append(g if g is None else run.result(g))
     return tuple(result)

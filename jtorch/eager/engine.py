@@ -21,7 +21,7 @@ import numpy as np
 
 from jtorch.core import op as op_module
 from jtorch.core.op import Context
-from jtorch.eager import anomaly, passes, shortcuts
+from jtorch.eager import anomaly, duals, passes, shortcuts
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.hooks import PostAccumulate, check_returned, checked
 from jtorch.eager.node import Node
@@ -72,10 +72,12 @@ class Run:
 
     def __init__(self, create_graph: bool, retain_graph: bool) -> None:
         self.context: Context = op_module.CONTEXT.get()
-        self.create_graph = bool(create_graph)
+        self.grad = bool(create_graph)
+        # whether gradients travel as Tensors: with a graph, or with tangents
+        self.create_graph = self.grad or self.context.level is not None
         self.retain_graph = bool(retain_graph)
         self.xp: Any = self.context.xp
-        if create_graph:
+        if self.create_graph:
             from jtorch.eager.binding import TENSOR_XP
 
             self.xp = TENSOR_XP
@@ -96,7 +98,7 @@ class Run:
         """Run backward from ``tensors``; the gradients of ``wanted`` where that is given."""
         before, outer = op_module.CONTEXT.get(), _RUN.get()
         try:  # before the change: Ctrl-C may come right after it
-            op_module.CONTEXT.set(self.context.replace(grad=self.create_graph))
+            op_module.CONTEXT.set(self.context.replace(grad=self.grad))
             _RUN.set(self)
             roots = [t._node or t for t in tensors]
             for k, t in enumerate(tensors):
@@ -172,10 +174,12 @@ class Run:
         if g.__class__ is list:
             g = self._materialize(node, g)
         try:
-            if self.create_graph:
-                grads = node.backward_on_tensors(self.xp, g)
-            else:
+            if not self.create_graph:
                 grads = self.context.evaluator.backward(node, self.xp, g)
+            elif node.takes_arrays and not self.grad:
+                grads = self._through_arrays(node, g)
+            else:
+                grads = node.backward_on_tensors(self.xp, g)
         except Exception as error:
             anomaly.name_forward(node, error)
             raise
@@ -185,6 +189,15 @@ class Run:
         if extras is not None and extras.post_hooks:
             grads = self._run_post_hooks(node, grads if isinstance(grads, tuple) else (grads,), g)
         return grads
+
+    def _through_arrays(self, node: Node, g: Any) -> Any:
+        """What a node gives that computes with arrays alone, which have no tangents."""
+        evaluator = self.context.evaluator
+        duals.refuse(node.name(), *(g if g.__class__ is list else (g,)))
+        raw = [p if p is None else evaluator.lift(p._data) for p in (g if g.__class__ is list else (g,))]
+        grads = evaluator.backward(node, self.context.xp, raw if g.__class__ is list else raw[0])
+        grads = grads if grads.__class__ is tuple else (grads,)
+        return tuple(p if p is None else self.as_tensor(p) for p in grads)
 
     # -- gradients on their way -----------------------------------------------------------------------------
 
@@ -258,6 +271,11 @@ class Run:
     def as_tensor(self, g: Any) -> Tensor:
         return g if isinstance(g, Tensor) else wrap(self.context.evaluator.as_value(g))
 
+    def result(self, g: Any) -> Tensor:
+        """A gradient to hand out, on the tape only where a graph was asked for."""
+        tensor = self.as_tensor(g)
+        return duals.carry(tensor, tensor.detach()) if tensor._requires_grad and not self.grad else tensor
+
     # -- where gradients end -----------------------------------------------------------------------------
 
     def _finish_leaf(self, leaf: Tensor, g: Any) -> None:
@@ -307,7 +325,9 @@ class Run:
         evaluator = self.context.evaluator
         with _accumulating:
             before = evaluator.get_grad(leaf)
-            if self.create_graph:
+            if self.create_graph and not self.grad:
+                g = g._data
+            if self.grad:
                 total = self.as_tensor(g).clone() if before is None else before + self.as_tensor(g)
             elif before is None:
                 total = wrap(evaluator.own(evaluator.as_value(g), self.given))

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import op as op_module, watch
+from jtorch.eager.duals import KEY, beneath, checked, tangent_of, written, zeros_like
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node, hung, modified_in_place, produced_by
 from jtorch.eager.rebase import LEAF_WRITTEN, VIEW_OF_LEAF, FromFunction, move, note_from_function
@@ -66,6 +67,8 @@ class FunctionCtx:
     _node: FunctionNode | None = None  # while backward runs: kept longer, it would be a cycle
     _input_shapes: tuple[Any, ...] = ()
     _used = False
+    _for_forward: tuple[Tensor | None, ...] = ()
+    _in_jvp = False
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs, outputs or intermediates for ``backward``, safe from cycles and in-place changes."""
@@ -77,8 +80,8 @@ class FunctionCtx:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Accepted: forward-mode gradients, which would need them, are not there."""
-        self.saved_for_forward = tensors
+        """Keep tensors for ``jvp``, which finds them in ``saved_tensors``."""
+        self._for_forward = self.saved_for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Say which inputs ``forward`` changed in place; each must be returned, too."""
@@ -89,12 +92,18 @@ class FunctionCtx:
         self._non_differentiable = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether ``backward`` gets zeros (True) or None for outputs that no gradient reached."""
+        """Whether ``backward`` gets zeros (True) or None for outputs that no gradient reached, and ``jvp``
+        for inputs that have no tangent."""
         self._materialize = bool(value)
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
-        """What was saved. Raises RuntimeError once freed, or where it was changed in place since."""
+        """What was saved. Raises RuntimeError once freed, or where it was changed in place since.
+
+        In ``jvp`` it is what ``save_for_forward`` got, if that was called.
+        """
+        if self._in_jvp and self._for_forward:
+            return self._for_forward
         if self._saved is None:
             raise RuntimeError(BACKWARD_TWICE)
         return tuple(entry and entry.unpack(self._node) for entry in self._saved)
@@ -103,7 +112,7 @@ class FunctionCtx:
 class _Saved:
     """A saved tensor. An output is kept without its node, which would hold this in turn."""
 
-    __slots__ = ("cell", "data", "output", "tensor", "version")
+    __slots__ = ("cell", "data", "output", "tangent", "tensor", "version")
 
     def __init__(self, tensor: Tensor, output: int | None) -> None:
         self.tensor = tensor if output is None else None
@@ -111,6 +120,7 @@ class _Saved:
         self.output = output
         self.cell = tensor._cell
         self.version = tensor._cell[0]
+        self.tangent: Any = None
 
     def unpack(self, node: FunctionNode | None) -> Tensor:
         if self.cell[0] != self.version:
@@ -119,7 +129,11 @@ class _Saved:
             raise modified_in_place(self.data, by, self.cell[0], self.version)
         if self.tensor is not None:
             return self.tensor
-        return wrap(self.data, None if node is None else (node, self.output))
+        made = wrap(self.data, None if node is None else (node, self.output))
+        level = op_module.CONTEXT.get().level
+        if level is not None and self.tangent is not None and self.tangent.value is not None:
+            level.give(made, self.tangent.value)
+        return made
 
 
 class _PackedSaved:
@@ -267,6 +281,14 @@ class Function(FunctionCtx, metaclass=watch.TellingClass):
             "it with backward mode AD."
         )
 
+    @staticmethod
+    def jvp(*args: Any) -> Any:
+        """``jvp(ctx, *tangents)``: give one tangent (or None) per output, from one per argument of
+        ``forward``."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward`` and hang it on the tape.
@@ -336,7 +358,8 @@ def _call(function: type, ctx: FunctionCtx, forward: Callable, args: tuple, spli
     ctx._input_shapes = tuple(tuple(a.shape) if isinstance(a, Tensor) else None for a in args)
     # where the inputs are on the tape, before forward may change one of them in place
     edges = tuple((a._node or a, a._index) if n else None for a, n in zip(args, needs, strict=True))
-    with no_grad():
+    tangents = [tangent_of(a) for a in args]
+    with no_grad(), beneath(op_module.CONTEXT.get()):
         result = forward(*args)
     many = isinstance(result, (tuple, list))
     outputs = [_of_each(t, ctx, args) for t in (result if many else (result,))]
@@ -352,8 +375,62 @@ def _call(function: type, ctx: FunctionCtx, forward: Callable, args: tuple, spli
         id(t): k for k, t in enumerate(made) if node is not None and isinstance(t, Tensor) and t._node is node
     }
     ctx._saved = tuple(_saved(t, places.get(id(t))) for t in ctx._to_save)
+    _note_tangents(ctx, made)
+    if any(t is not None for t in tangents):
+        _carry_along(function, ctx, args, tangents, made)
     ctx._to_save = ctx._dirty = ctx._non_differentiable = ()
     return tuple(made) if many else made[0]
+
+
+def _carry_along(function: Any, ctx: FunctionCtx, args: tuple, tangents: list, made: list) -> None:
+    """Give the outputs the tangents that ``jvp`` makes of the inputs'."""
+    context = op_module.CONTEXT.get()
+    given = [_given_to_jvp(ctx, a, t) for a, t in zip(args, tangents, strict=True)]
+    with beneath(context):
+        ctx._in_jvp = True
+        try:
+            found = function.jvp(ctx, *given)
+        finally:
+            ctx._in_jvp = False
+    found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    if len(found) != len(made):
+        raise RuntimeError(
+            f"Function's jvp returned an invalid number of forward gradients (expected {len(made)} but got "
+            f"{len(found)})"
+        )
+    for k, (output, tangent) in enumerate(zip(made, found, strict=True)):
+        _give_tangent(ctx, context.level, k, output, tangent)
+    _note_tangents(ctx, made)
+
+
+def _given_to_jvp(ctx: FunctionCtx, argument: Any, tangent: Tensor | None) -> Tensor | None:
+    is_float = isinstance(argument, Tensor) and argument._data.dtype.kind in "fcV"
+    return zeros_like(argument) if tangent is None and is_float and ctx._materialize else tangent
+
+
+def _give_tangent(ctx: FunctionCtx, level: Any, k: int, output: Any, tangent: Any) -> None:
+    if tangent is not None and not isinstance(tangent, Tensor):
+        raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {k}.")
+    is_float = isinstance(output, Tensor) and output._data.dtype.kind in "fcV"
+    is_float = is_float and not _is_among(output, ctx._non_differentiable)
+    if tangent is not None and not is_float:
+        raise RuntimeError(
+            f"Function's jvp returned a gradient at position {k}, but  the corresponding forward output is "
+            "not a differentiable Tensor.You should return None at that position instead."
+        )
+    if tangent is not None:
+        checked(tangent, output)
+    if _is_among(output, ctx._dirty):
+        written(output, tangent)
+    elif tangent is not None:
+        level.give(output, tangent)
+
+
+def _note_tangents(ctx: FunctionCtx, made: list) -> None:
+    """Have ``backward`` see the tangents of outputs that it saved."""
+    for entry in ctx._saved or ():
+        if isinstance(entry, _Saved) and entry.output is not None:
+            entry.tangent = made[entry.output].__dict__.get(KEY)
 
 
 def _node_of(function: type, ctx: FunctionCtx, edges: tuple, result: Any) -> FunctionNode:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.eager import duals
 from jtorch.eager.differentiation import grad
 from jtorch.eager.function import Function
 from jtorch.eager.tensor import Tensor, leaf, wrap
@@ -46,22 +47,27 @@ def gradcheck(
     """Whether the gradients of ``func(*inputs)`` equal finite differences within the tolerances.
 
     Checks every output against every input that requires grad, complex ones by their real and imaginary
-    parts, and that backward multiplies by its ``grad_output``. Every element is checked, with ``fast_mode``,
-    too. Raises GradcheckError where they differ (or returns False with ``raise_exception=False``), ValueError
-    where no input requires grad, and NotImplementedError for checks of forward mode and of batched gradients.
+    parts, and that backward multiplies by its ``grad_output``; with ``check_forward_ad`` tangents as well.
+    Every element is checked, with ``fast_mode``, too. Raises GradcheckError where they differ (or returns
+    False with ``raise_exception=False``), ValueError where no input requires grad, and NotImplementedError
+    for checks of batched gradients.
 
     >>> import jtorch
     >>> x = jtorch.tensor([1.0, 2.0], dtype=jtorch.float64, requires_grad=True)
     >>> jtorch.autograd.gradcheck(lambda x: x**3, (x,))
     True
     """
-    if check_forward_ad or check_batched_forward_grad or check_batched_grad or not check_backward_ad:
-        raise NotImplementedError("gradcheck: only backward mode, without batched gradients, can be checked")
+    if check_batched_forward_grad or check_batched_grad:
+        raise NotImplementedError("gradcheck: batched gradients can't be checked")
+    if not (check_backward_ad or check_forward_ad):
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     wanted = _wanted(arguments)
     try:
         for place, output in enumerate(_outputs(func, arguments)):
-            if output._requires_grad:
+            if check_forward_ad:
+                _check_forward(func, arguments, wanted, place, output, eps, atol, rtol)
+            if output._requires_grad and check_backward_ad:
                 _check_output(func, arguments, wanted, place, output, eps, atol, rtol, nondet_tol)
                 _check_scaling(output, wanted)
                 if check_undefined_grad:
@@ -116,6 +122,44 @@ def _check_output(
                 "times gives different values, although analytical gradient matches numerical gradient."
                 f"The tolerance for nondeterminism was {nondet_tol}."
             )
+
+
+def _check_forward(
+    func: Callable, arguments: Sequence[Any], wanted: list[Tensor], place: int, output: Tensor,
+    eps: float, atol: float, rtol: float,
+) -> None:  # fmt: skip
+    count = _parts(output._data).size
+    for k, tensor in enumerate(wanted):
+        numerical = _numerical(func, arguments, tensor, place, count, eps)
+        forward = _by_tangents(func, arguments, tensor, place, numerical)
+        if not np.allclose(numerical, forward, rtol=rtol, atol=atol):
+            raise GradcheckError(
+                f"Jacobian computed with forward mode mismatch for output {place} with respect to input "
+                f"{k},\n"
+                f"numerical:{numerical}\nanalytical:{forward}\n"
+            )
+
+
+def _by_tangents(
+    func: Callable, arguments: Sequence[Any], tensor: Tensor, place: int, like: np.ndarray
+) -> np.ndarray:
+    """The Jacobian with respect to ``tensor`` by a call along each of its elements, a row each."""
+    data = tensor._data
+    units = [1.0, 1j] if data.dtype.kind == "c" else [1.0]
+    jacobian = np.zeros_like(like)
+    for row, (unit, at) in enumerate((unit, at) for unit in units for at in np.ndindex(data.shape)):
+        direction = np.zeros(data.shape, data.dtype)
+        direction[at] = unit
+        level = duals.enter()
+        try:
+            dual = duals.made(tensor, wrap(direction))
+            found = _outputs(func, [dual if a is tensor else a for a in arguments])[place]
+            tangent = duals.tangent_of(found)
+            if tangent is not None:
+                jacobian[row] = _parts(tangent._data)
+        finally:
+            duals.leave(level)
+    return jacobian
 
 
 def _check_scaling(output: Tensor, wanted: list[Tensor]) -> None:
@@ -225,8 +269,6 @@ def gradgradcheck(
     >>> jtorch.autograd.gradgradcheck(lambda x: x**3, (x,))
     True
     """
-    if check_fwd_over_rev or not check_rev_over_rev:
-        raise NotImplementedError("gradgradcheck: only backward mode can be checked")
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = [t for t in _outputs(func, arguments) if t._requires_grad]
     if grad_outputs is None:
@@ -251,6 +293,8 @@ def gradgradcheck(
         nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad,
         check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
     )
 
 

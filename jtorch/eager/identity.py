@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.eager.binding import TENSOR_XP
+from jtorch.eager.duals import carry
 from jtorch.eager.engine import unbroadcast
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
@@ -43,7 +44,7 @@ def through_identity(values: tuple, pre_hook: Callable) -> tuple[tuple, list[int
         out = wrap(t._data)
         out._requires_grad, out._node, out._index = True, node, index
         out._cell, out._base, out._how = t._cell, t if t._base is None else t._base, None
-        passed[k] = out
+        passed[k] = carry(t, out)
     return tuple(passed), places
 
 

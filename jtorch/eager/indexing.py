@@ -16,6 +16,7 @@ from jtorch.core.number_ranges import check_scalar
 from jtorch.core.sizes import slice_bounds
 from jtorch.eager import inplace
 from jtorch.eager.binding import APPLY
+from jtorch.eager.duals import is_dual
 from jtorch.eager.factory import like
 from jtorch.eager.index_items import (
     Advanced,
@@ -147,7 +148,7 @@ def _as_value(self: Tensor, value: Any) -> Tensor:
 def _assign(self: Tensor, item: Any, value: Tensor, accumulate: bool, picked: Places | None = None) -> None:
     """Write ``value`` (or add it, repeated places several times) where ``item`` says; ``picked``: of which
     places it is what stands at all of them."""
-    target = self if inplace.is_tracked(self, value) else self.detach()
+    target = self if inplace.is_tracked(self, value) or is_dual(self, value) else self.detach()
     view, advanced = basic(target, item, view_only=True)
     check_written(view)
     if picked is not None and not (_is_one_mask(advanced) and picked.fit(view, *advanced[0])):

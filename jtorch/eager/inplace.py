@@ -19,6 +19,7 @@ from jtorch.core.op import Op
 from jtorch.eager import creation
 from jtorch.eager.autocasting import uncast
 from jtorch.eager.binding import APPLY
+from jtorch.eager.duals import OUT, carry, is_dual, refuse_written, tangent_of, written
 from jtorch.eager.messages import long_name
 from jtorch.eager.node import Node
 from jtorch.eager.overlap import check_out, check_read, check_written
@@ -79,13 +80,13 @@ def _method(function: Callable, name: str, saves_input: bool) -> Callable:
 
 def before_write(tensor: Tensor) -> Tensor:
     """The same value in memory of its own and at the same place on the tape, for the gradient to keep."""
-    return wrap(op_module.bind(_CLONE, tensor._data), edge_of(tensor))
+    return carry(tensor, wrap(op_module.bind(_CLONE, tensor._data), edge_of(tensor)))
 
 
 def overwrite(tensor: Tensor, result: Tensor) -> None:
     """Give ``tensor`` the elements of ``result``, and its place on the tape."""
     result = _fitted(tensor, result)
-    write(tensor, result._data)
+    _write(tensor, result)
     if op_module.CONTEXT.get().grad:
         edge = edge_of(result)
         if edge is None and tensor._requires_grad:  # y.eq_(0): nothing flows through, zeros to what was there
@@ -93,8 +94,21 @@ def overwrite(tensor: Tensor, result: Tensor) -> None:
         move(tensor, edge)
 
 
+def _write(tensor: Tensor, result: Tensor) -> None:
+    """The elements of ``result`` for ``tensor``, with its tangent."""
+    tangent = tangent_of(result)
+    _write_raw(tensor, result._data)
+    written(tensor, tangent)
+
+
 def write(tensor: Tensor, value: Any) -> None:
-    """New elements for ``tensor``: memory and version, not the tape."""
+    """New elements for ``tensor``, computed by what carries no tangents along: memory and version, not the
+    tape."""
+    refuse_written(tensor)
+    _write_raw(tensor, value)
+
+
+def _write_raw(tensor: Tensor, value: Any) -> None:
     op_module.CONTEXT.get().evaluator.write(tensor, value)
     tensor._cell[0] += 1
     if FROM_FUNCTIONS:
@@ -153,7 +167,7 @@ def _copy(self: Tensor, source: Tensor) -> Tensor:
     fitted = _fitted(self, source)
     tracked = recorded and is_tracked(self, source)
     edge = _copied(self, fitted) if tracked else None
-    write(self, fitted._data)
+    _write(self, fitted)
     if recorded:
         move(self, edge)
     return self
@@ -238,6 +252,8 @@ def _write_one(out: Any, result: Tensor, name: str, read: tuple) -> Tensor:
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of "
             "the arguments requires grad."
         )
+    if is_dual(out, result):
+        raise NotImplementedError(OUT.format(name=name))
     if out._data.shape != result._data.shape:
         _resize(out, tuple(result._data.shape))
     check_written(out)

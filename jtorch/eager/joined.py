@@ -30,6 +30,7 @@ def _arrays_of(tensors: Sequence[Any]) -> list[np.ndarray] | None:
     context = op_module.CONTEXT.get()
     if (
         context.autocast is not None
+        or context.level is not None
         or not context.evaluator.reads_elements
         or tensors.__class__ not in (list, tuple)
     ):

@@ -130,10 +130,18 @@ class Node:
         kind, index = source
         edge = (self, index) if kind == "out" else self.edges[index]
         if edge is None or (kind == "out" and value.dtype.kind not in "fcV"):  # places have no gradient
-            return wrap(value)
+            return self._dual(wrap(value), source)
         if isinstance(edge[0], Tensor) and edge[0]._data is value:
             return edge[0]
-        return hung(value, edge)
+        return self._dual(hung(value, edge), source)
+
+    def _dual(self, tensor: Any, source: tuple[str, int]) -> Any:
+        """A saved tensor with the tangent that it had, where a level of forward mode is in force."""
+        known = None if self.extras is None else self.extras.tangents.get(source)
+        level = op_module.CONTEXT.get().level
+        if level is not None and known is not None and known.value is not None:
+            level.give(tensor, known.value)
+        return tensor
 
     def check_saved(self) -> Any:
         """What was saved, after PyTorch's two checks: not freed, not changed in place."""
@@ -241,14 +249,15 @@ def hung(value: Any, edge: tuple[Any, int]) -> Any:
 
 
 class Extras:
-    """What few nodes have: hooks, and under detect_anomaly the stack of the forward call."""
+    """What few nodes have: hooks, under detect_anomaly the stack of the forward call, tangents."""
 
-    __slots__ = ("post_hooks", "pre_hooks", "stack")
+    __slots__ = ("post_hooks", "pre_hooks", "stack", "tangents")
 
     def __init__(self) -> None:
         self.post_hooks: Any = None  # a dict, like the tensors' hooks
         self.pre_hooks: Any = None
         self.stack: str | None = None
+        self.tangents: dict[tuple[str, int], Any] = {}  # of what was saved, at a level of forward mode
 
 
 class GradientEdge(NamedTuple):

@@ -8,6 +8,7 @@ from typing import Any
 from jtorch.core import dtypes as dt, memory_formats as formats, op as op_module
 from jtorch.core.devices import check, device
 from jtorch.eager.binding import APPLY
+from jtorch.eager.duals import tangent_of
 from jtorch.eager.messages import long_name
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, wrap
@@ -51,6 +52,8 @@ def moved(tensor: Tensor, place: device) -> Tensor:
     """``tensor`` on another device, with a gradient that comes back to where it was."""
     context = op_module.CONTEXT.get()
     out = wrap(context.evaluator.move(tensor._data, place))
+    if context.level is not None and (tangent := tangent_of(tensor)) is not None:
+        context.level.give(out, moved(tangent, place))
     if context.grad and tensor._requires_grad:
         edge, data = (tensor._node or tensor, tensor._index), tensor._data
         node = ToCopyBackward0((edge,), (tensor.device,), (), (data.shape, data.dtype))

@@ -17,6 +17,7 @@ import numpy as np
 from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.devices import META
+from jtorch.eager.duals import tangent_of
 from jtorch.eager.tensor import has_elements
 
 
@@ -247,6 +248,8 @@ def tensor_text(tensor: Any, graph: str | None = None) -> str:
     graph = graph_text(tensor) if graph is None else graph
     if graph:
         suffixes.append(graph)
+    if (tangent := tangent_of(tensor)) is not None:
+        suffixes.append(f"tangent={tensor_text(tangent)}")
     return _with_suffixes(prefix + body, suffixes, len(prefix))
 
 

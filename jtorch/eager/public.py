@@ -33,6 +33,7 @@ from jtorch.eager.creation import (
     zeros_like,
 )
 from jtorch.eager.drawing import rand, rand_like, randn, randperm
+from jtorch.eager.duals import carry
 from jtorch.eager.engine import call_at_end, current_run, in_backward, reached
 from jtorch.eager.exchange import as_tensor, from_dlpack, to_dlpack
 from jtorch.eager.exchanged import exchanged
@@ -69,6 +70,8 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     "in_float32", "widened",
     # tuples, lists and dicts of tensors
     "flatten", "mapped", "tensors_of",
+    # the tangent of a tensor, for another one that has its elements
+    "carry",
     # functions of single examples, computed for a batch
     "Crossing", "MappedAxis", "holds",
     # errors for what is no tensor

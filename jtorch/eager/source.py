@@ -136,6 +136,7 @@ def _function(
     lines += _autocast_lines(op, public)
     lines += _unwrap_lines(names, public, _asked(op) if public else ())
     lines += _cast_lines(op)
+    lines += _level_lines(op)
     lines += [
         "    try:",
         f"        out = context.table[{op.index}]({passed})",
@@ -157,6 +158,15 @@ def _autocast_lines(op: Op, public: str | None) -> list[str]:
     return [
         f"    if context.autocast is not None{' and dtype is None' if asks else ''}:",
         f"        return autocast({op.autocast!r}, apply, context, {given})",
+    ]
+
+
+def _level_lines(op: Op) -> list[str]:
+    """The lines by which tangents are carried along where a level of forward mode is in force."""
+    statics = ", ".join(f"{s!r}: {s}" for s in op.statics)
+    return [
+        "    if context.level is not None:",
+        f"        return with_tangents(op, context, ({_listed(list(op.arrays))}), {{{statics}}})",
     ]
 
 

@@ -17,6 +17,7 @@ from jtorch.core import op as op_module
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.devices import CPU, check, device
 from jtorch.core.op import BY_NAME
+from jtorch.eager.duals import KEY
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 
 
@@ -164,8 +165,13 @@ def _rebuild(cls: type[Tensor], array: Any, requires_grad: bool, place: device |
 def _copy(self: Tensor) -> Tensor:
     """``copy.copy``: another tensor over the same memory, off the tape."""
     copied = _alike(self, self._data if self._data.__class__ is DeviceArray else _concrete(self, "copy()"))
-    copied.__dict__.update(self.__dict__)
+    copied.__dict__.update(_of_users(self))
     return copied
+
+
+def _of_users(tensor: Tensor) -> dict[str, Any]:
+    """What users hung on ``tensor``. Copies have no tangent, as in PyTorch."""
+    return {name: value for name, value in tensor.__dict__.items() if name != KEY}
 
 
 def _deepcopy(self: Tensor, memo: dict) -> Tensor:
@@ -183,7 +189,7 @@ def _deepcopy(self: Tensor, memo: dict) -> Tensor:
     memo[id(self)] = copied
     if self.grad is not None:
         copied.grad = _deepcopy(self.grad, memo)
-    copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    copied.__dict__.update(copy.deepcopy(_of_users(self), memo))
     return copied
 
 
@@ -216,7 +222,8 @@ def _reduce(self: Tensor, protocol: Any) -> Any:
     """Pickles hold the elements and what users hung on the tensor, and no tape."""
     place = (self.device,) if self._data.__class__ is DeviceArray else ()
     made = (type(self), np.array(_concrete(self, "pickle")), self._requires_grad, *place)
-    return (_rebuild, made, self.__dict__) if self.__dict__ else (_rebuild, made)
+    kept = _of_users(self)
+    return (_rebuild, made, kept) if kept else (_rebuild, made)
 
 
 FUNCTIONS: dict[str, Callable] = {}

@@ -310,6 +310,8 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         if is_held_outside(self):
             _note_place(self, watch.DETACHED)
         self._node, self._requires_grad, self._index = None, False, 0
+        if op_module.CONTEXT.get().level is not None:
+            self.__dict__.pop("_tangent", None)
         told()
         return self
 

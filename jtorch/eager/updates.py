@@ -14,6 +14,7 @@ import numpy as np
 from jtorch.core import op
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.op import BY_NAME
+from jtorch.eager.duals import refuse_written
 from jtorch.eager.sixteen_bits import HALVES
 from jtorch.eager.tensor import Tensor
 
@@ -42,6 +43,8 @@ def update_each(
         grad = evaluator.get_grad(p)
         if grad is None:
             continue
+        if context.level is not None:
+            refuse_written(p)
         g = negate(grad._data) if maximize else grad._data
         if p._data.dtype in HALVES:
             _update_half(context, p, g, states.get(p), function, pieces, numbers, statics)

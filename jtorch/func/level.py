@@ -10,14 +10,16 @@ import copy
 from typing import Any
 
 from jtorch.autograd import grad
-from jtorch.eager.public import Node, Tensor, mapped
+from jtorch.eager.public import Node, Tensor, carry, mapped
 
 
 class Level:
     """The inputs of one level, made of the tensors given."""
 
     def __init__(self, given: list[Tensor]) -> None:
-        self.inputs = [t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in given]
+        self.inputs = [
+            t.view_as(t) if t.requires_grad else carry(t, t.detach()).requires_grad_() for t in given
+        ]
         self.own = {t for t in self.inputs if t.is_leaf}
 
     def outside(self, outputs: list[Tensor]) -> bool:
@@ -32,7 +34,7 @@ class Level:
 
     def shown(self, tree: Any) -> Any:
         """The tensors of ``tree`` as those outside may see them."""
-        return mapped(lambda t: t if self.outside([t]) else t.detach(), tree)
+        return mapped(lambda t: t if self.outside([t]) else carry(t, t.detach()), tree)
 
     def pull(self, outputs: list[Tensor], seeds: list[Tensor | None], again: bool = False) -> list[Tensor]:
         """The gradients of the inputs, zeros where they don't matter; on the tape where others need that."""

@@ -175,7 +175,10 @@ def abs(xp, x):
 
 @abs.vjp
 def _(xp, g, x):
-    return g * xp.sign(x)
+    if getattr(x.dtype, "numpy", x.dtype).kind != "c":
+        return g * xp.sign(x)
+    size = xp.abs(x)  # the sign of a complex number has a derivative
+    return g * xp.div(x, xp.where(xp.eq(size, 0.0), 1.0, size))
 
 
 @elementwise(text="sign_{t}({x})", costly=True, integer_text="int64({x} > 0) - int64({x} < 0)", in_place=True)

@@ -205,3 +205,14 @@ def test_second_gradient_through_a_promoted_leaf():
     (again,) = autograd.grad(g.sum(), x)
     assert again.dtype is jtorch.float32
     np.testing.assert_allclose(again.numpy(), [6.0, 8.0])
+
+
+def test_the_second_gradient_of_the_absolute_value_of_complex_numbers():
+    """d2|z| is no zero, as it is for reals: the direction of z changes with z."""
+    x = leaf(3.0)
+    (g,) = autograd.grad(jtorch.complex(x, leaf(4.0)).abs().sum(), x, create_graph=True)
+    assert g.item() == pytest.approx(3 / 5)
+    (h,) = autograd.grad(g, x)
+    assert h.item() == pytest.approx(1 / 5 - 3 * 3 / 5**3)
+    zero = jtorch.complex(leaf(0.0), leaf(0.0))
+    assert autograd.grad(zero.abs().sum(), zero)[0].item() == 0

@@ -159,10 +159,35 @@ def test_imprecise_inputs_warn():
         gradcheck(lambda x: x * 2, single, eps=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("option", ["check_forward_ad", "check_batched_grad"])
+@pytest.mark.parametrize("option", ["check_batched_forward_grad", "check_batched_grad"])
 def test_checks_that_are_not_there(x, option):
     with pytest.raises(NotImplementedError):
         gradcheck(lambda x: x * 2, x, **{option: True})
+
+
+class WrongTangent(jtorch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent * 3
+
+
+def test_forward_mode(x):
+    assert gradcheck(lambda x: x.exp().cumsum(0), x, check_forward_ad=True)
+    assert gradgradcheck(lambda x: x.exp().cumsum(0), x, check_fwd_over_rev=True)
+    z = jtorch.tensor([1 + 2j, 0.5 - 1j], dtype=jtorch.complex128, requires_grad=True)
+    assert gradcheck(lambda z: (z * z.conj() + z.exp()).abs(), z, check_forward_ad=True)
+    with pytest.raises(GradcheckError, match="Jacobian computed with forward mode mismatch for output 0"):
+        gradcheck(WrongTangent.apply, x, check_forward_ad=True)
+    with pytest.raises(AssertionError, match="at least one of check_forward_ad or check_backward_ad"):
+        gradcheck(lambda x: x, x, check_backward_ad=False)
 
 
 def test_strided_gradients(x):

@@ -15,6 +15,7 @@ from jtorch.core import op as op_module
 from jtorch.core.op import Evaluator
 from jtorch.eager.batching.evaluator import Batching
 from jtorch.eager.batching.values import Batched, MappedAxis
+from jtorch.eager.duals import KEY, beneath, tangent_of
 from jtorch.eager.node import Node
 from jtorch.eager.rebase import edge_of
 from jtorch.eager.tensor import Tensor, wrap
@@ -22,6 +23,14 @@ from jtorch.eager.tensor import Tensor, wrap
 TRACKED = (
     "vmap: a tensor that is mapped over was changed in place with values that require grad, which the tensor "
     "outside cannot follow: change its clone(), or map over one that requires no grad with values of none."
+)
+DUAL_WRITTEN = (
+    "vmap: a tensor that is mapped over was changed in place, and forward mode can't follow that to the "
+    "tensor outside: change its clone()."
+)
+DUAL_APART = (
+    "vmap: examples differ in the tangent of a result, but not in its value: return its tangent, "
+    "unpack_dual(result).tangent."
 )
 
 
@@ -41,6 +50,7 @@ class Crossing:
     def __init__(self, axis: MappedAxis, entered: dict[int, Entered] | None = None) -> None:
         self.axis = axis
         self.entered: dict[int, Entered] = {} if entered is None else dict(entered)
+        self.tangents: dict[int, Tensor] = {}  # that entered
 
     @contextmanager
     def inside(self, grad: bool | None = None, sums: bool = False) -> Iterator[Batching]:
@@ -59,6 +69,9 @@ class Crossing:
         made = wrap(Batched(to_front(evaluator, evaluator.as_value(tensor._data), dim), self.axis))
         made._cell = tensor._cell
         made._requires_grad = tensor._requires_grad
+        if (tangent := tangent_of(tensor)) is not None:
+            op_module.CONTEXT.get().level.give(made, self.enter(tangent, dim))
+            self.tangents[id(made)] = made.__dict__[KEY].value
         self.entered[id(made)] = Entered(made, tensor, edge_of(tensor), dim)
         return made
 
@@ -70,6 +83,8 @@ class Crossing:
         """What ``tensors`` are outside, the batch at ``dims``; those that are no example's are the same."""
         from jtorch.eager.batching.gradient import hang
 
+        if op_module.CONTEXT.get().level is not None:
+            return self._leave_at_level(tensors, dims)
         self._check_entered()
         found = [self._left(t, d) for t, d in zip(tensors, dims, strict=True)]
         hung = [
@@ -79,6 +94,25 @@ class Crossing:
         if hung:
             hang(self, *zip(*hung, strict=True))
         return found
+
+    def _leave_at_level(self, tensors: Sequence[Tensor], dims: Sequence[int | None]) -> list[Tensor]:
+        """The same, with the tangents that some of them have."""
+        context = op_module.CONTEXT.get()
+        for key, entry in self.entered.items():
+            cell = entry.inside.__dict__.get(KEY)
+            if (None if cell is None else cell.value) is not self.tangents.get(key):
+                raise RuntimeError(DUAL_WRITTEN)
+        with self.inside():
+            tangents = [tangent_of(t) for t in tensors]
+        there = [(k, t) for k, t in enumerate(tangents) if t is not None]
+        if any(dims[k] is None and self.is_batched(t) for k, t in there):
+            raise RuntimeError(DUAL_APART)
+        with beneath(context):
+            left = self.leave([*tensors, *(t for _, t in there)], [*dims, *(dims[k] for k, _ in there)])
+        for (k, _), tangent in zip(there, left[len(tensors) :], strict=True):
+            if left[k] is not tensors[k]:
+                context.level.give(left[k], tangent)
+        return left[: len(tensors)]
 
     def _check_entered(self) -> None:
         for entry in self.entered.values():

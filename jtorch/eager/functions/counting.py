@@ -17,6 +17,7 @@ from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.number_ranges import require_number
 from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY
+from jtorch.eager.duals import refuse
 from jtorch.eager.index_items import places_of
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor, _concrete, reads_elements, wrap
@@ -36,6 +37,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
         return wrap(np.bincount(array, None, minlength).astype(np.int64))
     if weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
+    refuse("bincount", weights)
     wide = weights if weights.dtype is dt.float32 else weights.to(dt.float64)
     length = max(minlength, int(array.max()) + 1 if array.size else 0)
     return APPLY["index_add"](wide.detach(), input.to(dt.int64), axes=(0,), shape=(length,))
@@ -89,6 +91,7 @@ def histogram(
     """(sums of weights between neighbouring edges, the edges); ``bins`` is a number or edges."""
     if not input.is_floating_point():
         raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{long_name(input._data.dtype)}'")
+    refuse("histogram", input, bins, weight)
     x = input.detach().reshape(-1)
     edges = bins if isinstance(bins, Tensor) else _edges(x, bins, range)
     if edges.dtype is not input.dtype:
@@ -176,6 +179,7 @@ def unique(
 
     Every NaN is different from all others.
     """
+    refuse("unique", input)
     if dim is None and not reads_elements():
         line, order = input.detach().reshape(-1).sort(stable=True)
         return _of_starts(input, line, order, return_inverse, return_counts)
@@ -199,6 +203,7 @@ def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """``input`` without elements (slices along ``dim``) that equal the one before."""
+    refuse("unique_consecutive", input)
     if dim is None and not reads_elements():
         return _of_starts(input, input.detach().reshape(-1), None, return_inverse, return_counts)
     array = _concrete(input, "unique_consecutive()")

@@ -11,6 +11,7 @@ from typing import Any
 
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, user_source
+from jtorch.eager.duals import tangent_of
 from jtorch.eager.rebase import LEAF, VIEW_OF_LEAF
 from jtorch.eager.tensor import Tensor, has_elements, is_held_outside, put_on_tape
 from jtorch.eager.views import list_all, living
@@ -86,10 +87,13 @@ def _renamed(name: str, function: Callable) -> Callable:
                 f"{user_source()}: {name}() of a tensor made outside, which a recording would do once: "
                 f"use {name.rstrip('_')}(), or call it outside."
             )
+        tangent = tangent_of(made)
         self.data = made
         if tracked:
             put_on_tape(self, (made._node, made._index, True))
         self._how = None  # how the view was made no longer tells its shape
+        if tangent is not None:
+            op_module.CONTEXT.get().level.give(self, tangent)
         return self
 
     method.__name__ = method.__qualname__ = name

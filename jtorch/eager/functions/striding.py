@@ -11,6 +11,7 @@ from typing import Any
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.binding import APPLY
+from jtorch.eager.duals import is_dual
 from jtorch.eager.functions.reordering import movedim
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
@@ -67,9 +68,10 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 def _owner(input: Tensor) -> Tensor:
     """The tensor whose elements, in order, are the memory behind ``input``."""
     owner = input if input._base is None else input._base
-    if owner.is_contiguous() and (owner is input or not input.requires_grad):
+    followed = input.requires_grad or is_dual(input)
+    if owner.is_contiguous() and (owner is input or not followed):
         return owner
-    if input.is_contiguous() and input.requires_grad and input.numel() == owner.numel():
+    if input.is_contiguous() and followed and input.numel() == owner.numel():
         return input
     raise NotImplementedError(
         "as_strided() of a view whose gradient is wanted, or of memory that is not in order: use "

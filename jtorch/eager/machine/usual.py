@@ -14,6 +14,8 @@ def usual_context() -> Context | None:
     context = CONTEXT.get()
     if context.table is not EAGER_TABLE or (WATCHERS and WATCHERS != ONLY_COMPLEX):
         return None
+    if context.level is not None:
+        return None
     return context
 
 
@@ -22,6 +24,6 @@ def uncast_context() -> Context | None:
     context = CONTEXT.get()
     if context.table is not EAGER_TABLE or (WATCHERS and WATCHERS != ONLY_COMPLEX):
         return None
-    if context.autocast is not None:
+    if context.autocast is not None or context.level is not None:
         return None
     return context
