@@ -118,6 +118,7 @@ def fuse(graph: Graph, fuel: Fuel) -> Fused:
 
 
 _NOBODY: set[Eqn] = set()
+_FARTHEST = 256  # groups between two, from which on nobody looks whether one leads to the other
 _NEAREST = 8  # groups with which one that reads the same memory is tried
 
 
@@ -262,7 +263,8 @@ class Fuser:
         return {v for v in made if v in self.kept or not self.users.get(v, _NOBODY) <= eqns}
 
     def leads_to(self, a: Group, b: Group, skip_direct: bool) -> bool:
-        """Whether ``b`` depends on ``a``, not counting their direct edge if ``skip_direct``."""
+        """Whether ``b`` depends on ``a``, not counting their direct edge if ``skip_direct``; or whether so
+        much lies between them that to find out would make the whole quadratic."""
         stack = [g for g in b.after if not (skip_direct and g is a)]
         seen = set(stack)
         while stack:
@@ -273,6 +275,8 @@ class Fuser:
             more = [g for g in group.after if g.reach >= a.first and g not in seen]
             seen.update(more)
             stack += more
+            if len(seen) > _FARTHEST:
+                return True
         return False
 
 

@@ -6,15 +6,15 @@ what it reads for the last time does: that memory is in the cache already, and n
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Container, Sequence
+
+import numpy as np
 
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.in_place import written_over
 from jtorch.compile.plan.joins import memory_of, placed
 from jtorch.compile.plan.plan import Part, Run, Task
 
-_Taken = tuple[int, int, int, int]  # offset, end, born, dies
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
@@ -26,16 +26,14 @@ def lay_out(
     size, both in bytes. ``over`` is what ``overwriting`` gave."""
     born, dies, shares = needed(order, elsewhere, parts, over, runs)
     begins: dict[Var, int] = {}
-    taken: list[_Taken] = []  # in order
+    taken = _Taken(len(born))
     for var in sorted(born, key=lambda v: (-v.type.nbytes, born[v])):
-        size = padded(var.type.nbytes)
-        begins[var] = _first_gap(taken, size, born[var], dies[var])
-        bisect.insort(taken, (begins[var], begins[var] + size, born[var], dies[var]))
+        begins[var] = taken.take(padded(var.type.nbytes), born[var], dies[var])
     for there in (shares, over):
         for var, other in there.items():
             begins[var] = begins[other]
     begins.update(placed(parts, begins))
-    return begins, max((end for _, end, _, _ in taken), default=0)
+    return begins, taken.end
 
 
 def needed(
@@ -126,13 +124,27 @@ def padded(nbytes: int) -> int:
     return max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT)
 
 
-def _first_gap(taken: Sequence[_Taken], size: int, born: int, dies: int) -> int:
-    """Where the first ``size`` bytes begin that nothing has taken from turn ``born`` to ``dies``."""
-    offset = 0
-    for start, end, first, last in taken:
-        if first <= dies and born <= last:
-            if start - offset >= size:
-                break
-            if end > offset:
-                offset = end
-    return offset
+class _Taken:
+    """Bytes that are taken, each from turn ``born`` to ``dies``, in the order of where they begin; at most
+    so many."""
+
+    def __init__(self, most: int) -> None:
+        self.columns = np.zeros((4, most), np.int64)  # begins, ends, born, dies
+        self.count = self.end = 0
+
+    def take(self, size: int, born: int, dies: int) -> int:
+        """Where the first ``size`` bytes begin that nothing has taken in these turns, which now have them."""
+        n = self.count
+        begins, ends, first, last = self.columns[:, :n]
+        there = np.flatnonzero((first <= dies) & (last >= born))
+        starts = np.append(begins[there], _FAR)
+        free = np.maximum.accumulate(np.append(0, ends[there]))  # from where on, before each of them
+        place = int(free[np.argmax(starts - free >= size)])
+        at = int(np.searchsorted(begins, place))
+        self.columns[:, at + 1 : n + 1] = self.columns[:, at:n].copy()
+        self.columns[:, at] = place, place + size, born, dies
+        self.count, self.end = n + 1, max(self.end, place + size)
+        return place
+
+
+_FAR = 2**62
