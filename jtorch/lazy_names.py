@@ -72,6 +72,12 @@ _GIVEN = {
     "jtorch.compat.control_flow": (
         "cond", "while_loop",
     ),
+    "jtorch.compat.copies": (
+        "alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy", "narrow_copy",
+        "permute_copy", "select_copy", "split_copy", "split_with_sizes_copy", "squeeze_copy", "t_copy",
+        "transpose_copy", "unbind_copy", "unfold_copy", "unsafe_chunk", "unsafe_split",
+        "unsafe_split_with_sizes", "unsqueeze_copy", "view_copy",
+    ),
     "jtorch.compat.low_level": (
         "addmv_", "affine_grid_generator", "alpha_dropout", "alpha_dropout_", "arccos_", "arccosh_",
         "arcsin_", "arcsinh_", "arctan_", "arctanh_", "batch_norm", "clamp_", "clip_", "constant_pad_nd",

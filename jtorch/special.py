@@ -13,6 +13,7 @@ from jtorch.core.op import BY_NAME
 from jtorch.eager.binding import public_function
 from jtorch.eager.examples import show as _show
 from jtorch.eager.methods import FUNCTIONS
+from jtorch.ops.polynomials import DEGREES
 
 _PUBLIC = {
     "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "exp2": "exp2",
@@ -33,6 +34,7 @@ _OPS = {
 
 _ALL: dict[str, Any] = {name: FUNCTIONS[public] for name, public in _PUBLIC.items()}
 _ALL |= {name: public_function(BY_NAME[op]) for name, op in _OPS.items()}
+_ALL |= {name: public_function(BY_NAME[name]) for name in DEGREES}
 _show(_ALL, "special.")
 globals().update(_ALL)
 __all__ = [*_ALL]

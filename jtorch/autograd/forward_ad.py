@@ -80,6 +80,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
 class dual_level:  # noqa: N801
     """``with dual_level():`` a level for the block; also a decorator, for each call of a function.
 
+    >>> import jtorch
     >>> from jtorch.autograd.forward_ad import dual_level, make_dual, unpack_dual
     >>> with dual_level():
     ...     y = make_dual(jtorch.tensor(3.0), jtorch.tensor(1.0)).square()

@@ -45,6 +45,7 @@ from jtorch.ops import (  # for their declarations
     ordering,
     permuting,
     placing,
+    polynomials,
     pooling,
     random,
     recurrent,

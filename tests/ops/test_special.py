@@ -7,6 +7,7 @@ import pytest
 from scipy import special
 
 import jtorch
+from jtorch.ops.polynomials import DEGREES
 from tests.ops.oracle import compare
 from tests.ops.support import HAS_TORCH, needs_torch
 
@@ -89,3 +90,20 @@ def test_against_scipy(name, reference):
 def test_unknown_names_say_what_there_is():
     with pytest.raises(AttributeError, match="it offers airy_ai"):
         _ = jtorch.special.no_such_function
+
+
+@needs_torch
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", DEGREES)
+def test_polynomials(name, dtype):
+    x = np.array([0.0, 0.5, -0.5, 1.0, -1.0, 0.3, 2.0, -2.5], dtype)
+    unit = 1e-6 if dtype == "float32" else 1e-14
+    for n in (0, 1, 2, 3, 7, 9, -1, 2.7):
+        found = getattr(jtorch.special, name)(jtorch.from_numpy(x), n)
+        wanted = getattr(torch.special, name)(torch.from_numpy(x), n)
+        scale = max(1.0, float(wanted.abs().max()))
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), atol=scale * unit)
+    degrees = np.arange(8.0).astype(dtype)
+    found = getattr(jtorch.special, name)(jtorch.from_numpy(x), jtorch.from_numpy(degrees))
+    wanted = getattr(torch.special, name)(torch.from_numpy(x), torch.from_numpy(degrees))
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-5 if dtype == "float32" else 1e-12)

@@ -159,10 +159,25 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     return self.reshape(other.shape)
 
 
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """The sum over all dims that broadcasting ``size`` would stretch: a tensor of that size.
+
+    Raises RuntimeError where ``size`` does not broadcast to this shape.
+    """
+    wanted, shape = ax.sizes(size), tuple(self.shape)
+    ahead = len(shape) - len(wanted)
+    fits = ahead >= 0 and all(n in (1, m) for n, m in zip(wanted, shape[ahead:], strict=True))
+    if not fits:
+        raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
+    dims = tuple(k for k in range(len(shape)) if k < ahead or (wanted[k - ahead] == 1 and shape[k] != 1))
+    found = self.sum(dims, keepdim=True) if dims else self
+    return found.reshape(wanted) if ahead else found
+
+
 FUNCTIONS: dict[str, Callable] = {
     f.__name__: f for f in (flatten, unflatten, ravel, atleast_1d, atleast_2d, atleast_3d)
 }
 METHODS: dict[str, Any] = {
     "view": view, "view_as": view_as, "reshape_as": reshape_as, "contiguous": contiguous,
-    "flatten": flatten, "unflatten": unflatten, "ravel": ravel,
+    "flatten": flatten, "unflatten": unflatten, "ravel": ravel, "sum_to_size": sum_to_size,
 }  # fmt: skip

@@ -35,6 +35,7 @@ from jtorch.ops.xp.fourier import *  # noqa: F403
 from jtorch.ops.xp.gathering import *  # noqa: F403
 from jtorch.ops.xp.linear_algebra import *  # noqa: F403
 from jtorch.ops.xp.ordering import *  # noqa: F403
+from jtorch.ops.xp.polynomials import *  # noqa: F403
 from jtorch.ops.xp.reduction import *  # noqa: F403
 from jtorch.ops.xp.special import *  # noqa: F403
 from jtorch.ops.xp.strided import *  # noqa: F403

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jtorch.ops.polynomials import DEGREES
 from tests.ops.sampling import Sample, entry
 
 SHAPES = ((3, 4), (), (0, 2), (5,))
@@ -163,3 +164,9 @@ def _(draw):
 def _(draw):
     few = lambda *s: draw.ints(*s, low=0, high=3).astype(np.float64)  # noqa: E731
     return [Sample((few(3, 4), few(3, 4))), Sample((few(), few())), Sample((few(2, 1, 4), few(3, 1)))]
+
+
+@entry(*DEGREES)
+def _(draw):
+    degrees = np.array([0.0, 1.0, 2.0, 5.0])
+    return [Sample((draw.floats(3, 4, low=-1.2, high=1.2), degrees)), Sample((draw.floats(4), degrees))]

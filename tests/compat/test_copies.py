@@ -1,0 +1,46 @@
+"""Functions that copy what views show."""
+
+from __future__ import annotations
+
+import pytest
+
+import jtorch
+from jtorch.compat.copies import VIEWS
+
+ARGUMENTS = {
+    "alias_copy": (), "as_strided_copy": ((2, 2), (1, 4)), "detach_copy": (), "diagonal_copy": (),
+    "expand_copy": ((2, 3, 4),), "narrow_copy": (0, 1, 2), "permute_copy": ((1, 0),), "select_copy": (0, 1),
+    "split_copy": (2,), "split_with_sizes_copy": ((1, 2),), "squeeze_copy": (), "t_copy": (),
+    "transpose_copy": (0, 1), "unbind_copy": (), "unfold_copy": (1, 2, 1), "unsafe_chunk": (2,),
+    "unsafe_split": (2,), "unsafe_split_with_sizes": ((1, 2),), "unsqueeze_copy": (0,),
+    "view_copy": ((4, 3),),
+}  # fmt: skip
+
+
+def values(library, name):
+    x = library.arange(12.0).reshape(3, 4)
+    found = getattr(library, name)(x, *ARGUMENTS[name])
+    parts = [found] if isinstance(found, library.Tensor) else list(found)
+    told = [(tuple(t.shape), t.tolist()) for t in parts]
+    x.zero_()
+    return told, [(tuple(t.shape), t.tolist()) for t in parts]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_copies(name):
+    before, after = values(jtorch, name)
+    assert before == after  # memory of their own
+    torch = pytest.importorskip("torch")
+    if not name.startswith("unsafe"):
+        assert before == values(torch, name)[0]
+
+
+@pytest.mark.parametrize("size", [(3, 4), (1, 4), (4,), (1, 1), (), (3, 1)], ids=str)
+def test_sum_to_size(size):
+    x = jtorch.arange(24.0).reshape(2, 3, 4)
+    torch = pytest.importorskip("torch")
+    wanted = torch.arange(24.0).reshape(2, 3, 4).sum_to_size(size)
+    found = x.sum_to_size(size)
+    assert (tuple(found.shape), found.tolist()) == (tuple(wanted.shape), wanted.tolist())
+    with pytest.raises(RuntimeError, match="not expandable"):
+        x.sum_to_size(2, 4)
