@@ -88,7 +88,7 @@ class Known:
             self.replaced[found.place.identity] = found.place
         elif isinstance(found, Digits):
             inside = [place.argument for place in found.places if isinstance(place, LeafPlace)]
-            self.exact |= self._with_their_like(found.arguments.union(inside))
+            self.exact |= self._with_their_like(found.arguments.union(inside), leaves)
             self.digits |= {place.identity for place in found.places}
             self.counts = {k: place for k, place in self.counts.items() if k not in self.digits}
         elif isinstance(found, Closed):
@@ -142,11 +142,16 @@ class Known:
             self.fixed = frozenset(k for k in self.fixed if k < first)
             self.exact = frozenset(k for k in self.exact if k < first)
 
-    def _with_their_like(self, arguments: frozenset[int]) -> frozenset[int]:
-        """``arguments``, and all leaves of the containers that they lie in: what a function does to one
-        number of a list it mostly does to all, and each would be an attempt."""
-        spans = (frozenset(range(o.start, o.start + o.n)) for o in self.spans)
-        return arguments.union(*(span for span in spans if span & arguments))
+    def _with_their_like(self, arguments: frozenset[int], leaves: list[Any]) -> frozenset[int]:
+        """``arguments``, and all leaves of the containers that they lie in, of flags the flags: what a
+        function does to one number of a list it mostly does to all, and each would be an attempt."""
+        whole = with_opened(with_replaced(leaves, self.replaced.values()), self.spans)
+        flags = frozenset(k for k, leaf in enumerate(whole) if leaf.__class__ is bool)
+        like = set(arguments)
+        for span in (frozenset(range(o.start, o.start + o.n)) for o in self.spans):
+            if here := span & arguments:
+                like |= span & flags if here <= flags else span
+        return frozenset(like)
 
 
 def _is_array(value: Any) -> bool:
