@@ -105,7 +105,8 @@ def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tup
     values = tuple(
         v.item() if isinstance(v, np.generic) or getattr(v, "is_number", False) else v for v in values
     )
-    if not all(map(is_operand, values[skip:])):
+    there = values[skip:] if op.kind is Kind.ELEMENTWISE else [v for v in values[skip:] if v is not None]
+    if not all(map(is_operand, there)):
         raise TypeError(messages.bad_argument(op, values))
     tensors = [(v.dtype, v.ndim) for v in values[skip:] if hasattr(v, "dtype")]
     if not all(of_tensors) and len(tensors) > 1:

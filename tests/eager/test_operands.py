@@ -100,3 +100,13 @@ def test_padding_keeps_the_sign_of_zero():
 def test_reshape_takes_integers(shape):
     with pytest.raises(TypeError):
         jtorch.ones(4).reshape(*shape)
+
+
+def test_what_need_not_be_there_beside_other_dtypes():
+    """An optional argument is no operand."""
+    x, whole = jtorch.ones(2), jtorch.ones(2, 2, dtype=jtorch.int64)
+    assert F.linear(whole, whole).tolist() == [[2, 2], [2, 2]]
+    found = F.binary_cross_entropy_with_logits(x, x, pos_weight=jtorch.tensor(2))
+    assert found.item() == pytest.approx(0.6265, abs=1e-4)
+    found = F.binary_cross_entropy_with_logits(x, x, weight=jtorch.tensor([1.0, 2.0]).double())
+    assert found.item() == pytest.approx(0.4699, abs=1e-4)

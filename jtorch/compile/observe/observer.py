@@ -283,6 +283,16 @@ class Observer(Reading, Writing):
         if id(value) not in self.outside and kind_of(type(value)) not in (Kind.PLAIN, Kind.TENSOR):
             self.inside[id(value)] = value
 
+    def let_go(self) -> None:
+        """Keep nothing that was made and nobody else has any more: a generator among it, or in a closure,
+        ends now, as it does in eager mode."""
+        before = -1
+        while before != len(self.inside):
+            before = len(self.inside)
+            for key in list(self.inside):
+                if sys.getrefcount(self.inside[key]) <= 2:
+                    del self.inside[key]
+
     def made_all(self, tree: Any) -> None:
         """The containers of a tree of arguments, which were built anew for this recording."""
         self.made(tree)

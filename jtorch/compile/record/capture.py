@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -557,9 +558,16 @@ def _called(
 ) -> tuple[Any, Exception | None]:
     """(what the function returned, what it raised)"""
     try:
-        return function(*args, **kwargs), None
-    except CompileError as error:
-        error.in_program = True
+        returned = function(*args, **kwargs)
+        observer.let_go()
+        return returned, None
+    except (CompileError, Restart) as error:
+        if isinstance(error, CompileError):
+            error.in_program = True
+        # Generators that wait in its frames end now, while they are watched: what they do at their end is
+        # taken back with all else.
+        traceback.clear_frames(error.__traceback__)
+        observer.let_go()
         raise
     except MemoryError:  # of which nobody can tell what was done
         raise
