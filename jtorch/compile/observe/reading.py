@@ -64,7 +64,7 @@ from jtorch.compile.observe.kinds import (
 from jtorch.compile.observe.made_arrays import MadeArrays
 from jtorch.compile.observe.relied import Relied
 from jtorch.compile.observe.scalar import StandIn
-from jtorch.compile.observe.stand_ins import NUMBERS, Closed
+from jtorch.compile.observe.stand_ins import NUMBERS, Closed, is_stand_in
 from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import CompileError, Source
 from jtorch.core.sizes import settled
@@ -149,12 +149,21 @@ class Reading:
                 "of a scheduler's step(), a scaler's update(), or append() with a text, that changes it",
                 "A compiled function makes these calls when it has ended: read before them, or outside.",
             )
+        if kind is ContentsRead and self.open_places:
+            self._check_open_entries(container, value)
         identity = (kind, id(container), (type(key), key) if isinstance(key, PLAIN) else id(key))
         if identity not in self.reads:
             if len(self.reads) >= LIMIT:
                 raise self.error(frame, f"reads more than {LIMIT} things from outside", "Hand it less.")
             self.reads[identity] = kind(container, key, value, source_of(frame), guarded)
             self.meet(value)
+
+    def _check_open_entries(self, container: Any, entries: Iterable[Any]) -> None:
+        """Raise Closed where one of all entries that are read stands for a number of the call."""
+        if any(map(is_stand_in, entries)):
+            for (owner, _), place in self.open_places.items():
+                if owner == id(container):
+                    raise Closed(place)
 
     def see_class(self, frame: types.FrameType | None, owner: Any) -> None:
         """Which class ``owner`` is of counts, if that is a user's: it may get another one. Modules tell."""

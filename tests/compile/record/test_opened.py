@@ -6,6 +6,7 @@ import collections
 import json
 import math
 import types
+import typing
 import warnings
 
 import numpy as np
@@ -396,3 +397,24 @@ def test_what_a_function_does_to_a_buffer_of_which_it_reads_one_entry():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert run(jtorch.compile(fullgraph=False)) == run(lambda f: f), program.__name__
+
+
+class _Table:
+    entries: typing.ClassVar = {"a": 1.0, "b": 2.0}
+
+
+_READ = {
+    "an entry and each key": lambda x: (x * _Table.entries["a"], [_Table.entries[k] for k in _Table.entries]),
+    "an entry and the keys": lambda x: (x * _Table.entries["a"], list(_Table.entries)),
+    "an entry and the values": lambda x: (x * _Table.entries["a"], list(_Table.entries.values())),
+}
+
+
+@each("read", list(_READ.values()), ids=list(_READ))
+def test_a_table_of_a_class_whose_entry_moves_and_that_is_read_in_whole(read):
+    step = jtorch.compile(read, fullgraph=True)
+    for k in range(4):
+        _Table.entries["a"] = 1.0 + k
+        found, expected = step(jtorch.ones(1)), read(jtorch.ones(1))
+        assert found[0].item() == expected[0].item() == 1.0 + k
+        assert found[1] == expected[1]
