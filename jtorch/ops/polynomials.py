@@ -1,4 +1,5 @@
-"""Orthogonal polynomials: the element of ``input`` under the polynomial of degree ``n``, a whole number.
+"""Orthogonal polynomials: the element of ``input`` under the polynomial of degree ``n``, a whole number
+(0 of a negative degree, nan of one that is no integer of 64 bits).
 
 Source: https://docs.pytorch.org/docs/stable/special.html
 """

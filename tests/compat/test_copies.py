@@ -40,7 +40,7 @@ def test_sum_to_size(size):
     x = jtorch.arange(24.0).reshape(2, 3, 4)
     torch = pytest.importorskip("torch")
     wanted = torch.arange(24.0).reshape(2, 3, 4).sum_to_size(size)
-    found = x.sum_to_size(size)
+    found = x.sum_to_size(size=size)
     assert (tuple(found.shape), found.tolist()) == (tuple(wanted.shape), wanted.tolist())
     with pytest.raises(RuntimeError, match="not expandable"):
         x.sum_to_size(2, 4)

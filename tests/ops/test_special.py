@@ -107,3 +107,10 @@ def test_polynomials(name, dtype):
     found = getattr(jtorch.special, name)(jtorch.from_numpy(x), jtorch.from_numpy(degrees))
     wanted = getattr(torch.special, name)(torch.from_numpy(x), torch.from_numpy(degrees))
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-5 if dtype == "float32" else 1e-12)
+
+
+@pytest.mark.parametrize("name", DEGREES)
+def test_polynomials_of_degrees_that_are_no_integers_of_64_bits(name):
+    degrees = jtorch.tensor([np.nan, np.inf, 1e30, -np.inf, -1e30])
+    found = getattr(jtorch.special, name)(jtorch.tensor(0.5), degrees)
+    np.testing.assert_array_equal(found.numpy(), np.array([np.nan, np.nan, np.nan, 0.0, 0.0], np.float32))

@@ -159,7 +159,7 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     return self.reshape(other.shape)
 
 
-def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+def sum_to_size(self: Tensor, *size: ax.Numbers) -> Tensor:
     """The sum over all dims that broadcasting ``size`` would stretch: a tensor of that size.
 
     Raises RuntimeError where ``size`` does not broadcast to this shape.

@@ -1,5 +1,5 @@
 """Orthogonal polynomials of whole degrees, by SciPy, and those of Chebyshev that it lacks. Of a negative
-degree they are 0, as in PyTorch."""
+degree they are 0, as in PyTorch; of one that is no integer of 64 bits, nan."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable as _Callable
 import numpy as np
 
 Array = np.ndarray
+
+_DEGREES = 2.0**63
 
 
 def _by_scipy(name: str) -> _Callable[[Array, Array], Array]:
@@ -20,8 +22,10 @@ def _by_scipy(name: str) -> _Callable[[Array, Array], Array]:
 
 
 def _of_degree(n: Array, x: Array, compute: _Callable[[Array], Array]) -> Array:
-    found = compute(np.fmax(n, 0.0).astype(np.int64))
-    return np.asarray(np.where(n <= -1, 0.0, found)).astype(x.dtype, copy=False)
+    is_whole = np.abs(n) < _DEGREES  # not of nan, either
+    found = compute(np.maximum(np.where(is_whole, n, 0.0), 0.0).astype(np.int64))
+    found = np.where(n <= -1, 0.0, np.where(is_whole, found, np.nan))
+    return np.asarray(found).astype(x.dtype, copy=False)
 
 
 chebyshev_polynomial_t, chebyshev_polynomial_u = _by_scipy("eval_chebyt"), _by_scipy("eval_chebyu")
