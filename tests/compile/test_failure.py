@@ -936,7 +936,7 @@ def test_a_finalizer_that_changes_what_was_read():
         Made()
         return x + len(died)
 
-    with pytest.raises(CompileError, match=r"test_failure.* the length of a list.*\(0 became 1\).*__del__"):
+    with pytest.raises(CompileError, match=r"test_failure.*of a list.*\(0 became 1\).*__del__ of the Made"):
         f(jtorch.ones(1))
 
 

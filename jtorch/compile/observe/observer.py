@@ -90,6 +90,7 @@ class Observer(Reading, Writing):
         self.on_the_way_back = False  # through the results, for a backward() that comes later
         self.outside: dict[int, Any] = {}
         self.inside: dict[int, Any] = {}
+        self.finalized = ""  # the class of something made that had a __del__
         self.tables: dict[int, Table | None] = {}
         self.codes: list[types.CodeType] = []
         self.pending: dict[int, tuple[tuple[int, int], Any]] = {}  # by frame: where a value will be, for whom
@@ -291,6 +292,8 @@ class Observer(Reading, Writing):
             before = len(self.inside)
             for key in list(self.inside):
                 if sys.getrefcount(self.inside[key]) <= 2:
+                    if hasattr(type(self.inside[key]), "__del__"):
+                        self.finalized = type(self.inside[key]).__name__
                     del self.inside[key]
 
     def made_all(self, tree: Any) -> None:
@@ -388,4 +391,4 @@ class Observer(Reading, Writing):
 
     def check(self) -> None:
         """Raise if something that was read has changed since."""
-        check_reads(self.reads.values(), self.name)
+        check_reads(self.reads.values(), self.name, self.finalized)

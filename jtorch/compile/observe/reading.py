@@ -427,16 +427,18 @@ def _is_of_the_recording(value: Any) -> bool:
     return issubclass(type(value), StandIn) or (isinstance(value, Tensor) and hasattr(value._data, "tracer"))
 
 
-def check_reads(reads: Iterable[Read], name: str) -> None:
-    """Raise a CompileError for a read that no longer holds, after putting back what can be put back."""
+def check_reads(reads: Iterable[Read], name: str, finalized: str = "") -> None:
+    """Raise a CompileError for a read that no longer holds, after putting back what can be put back.
+    ``finalized`` is the class of something that died meanwhile, whose finalizer may be what changed it."""
     changed = [(read, read.now()) for read in reads if not read.holds()]
     for read, _ in changed:
         if not _is_of_the_recording(read.value):  # what stood there meanwhile
             read.restore()
+    by = f", perhaps in __del__ of the {finalized} it makes" if finalized else ""
     for read, now in changed:
         raise CompileError(
             f"{f'{read.source}: ' if read.source else ''}'{name}' changes {read.label()} that it reads from "
-            f"outside ({became(read, now)}): a recording would not. Pass it in and return the new one."
+            f"outside ({became(read, now)}){by}: a recording would not. Pass it in and return the new one."
         )
 
 

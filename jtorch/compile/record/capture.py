@@ -392,7 +392,7 @@ def _capture(
     made.plain = [r for r in observer.reads.values() if not _is_followed(tracer, r)]
     made.plain += tracer.options
     made.plain += untold(observer)
-    check_reads(made.plain, name)
+    check_reads(made.plain, name, observer.finalized)
     check_gradients_read(tracer.inputs, made.plain, name)
     callees.finish(tracer, made.plain, error)
     check_scalars(tracer, name)
