@@ -191,9 +191,8 @@ class CompiledFunction(Asks, Generic[P, R]):
         recorder = self._recorder
         if not kwargs and recorder.eagerly.has_again(args, context):
             return self.function(*args)
-        if (
-            context.level is not None or anomaly.ACTIVE or IN_FORCE.get() or CACHE.depth
-        ):  # all of which see each op
+        sees_each_op = context.level is not None or anomaly.ACTIVE or IN_FORCE.get() or CACHE.depth
+        if sees_each_op:
             return self.function(*args, **kwargs)
         start = time.perf_counter()
         args, kwargs = self._positional(args, kwargs)

@@ -74,10 +74,10 @@ class Run:
         self.context: Context = op_module.CONTEXT.get()
         self.grad = bool(create_graph)
         # whether gradients travel as Tensors: with a graph, or with tangents
-        self.create_graph = self.grad or self.context.level is not None
+        self.on_tensors = self.grad or self.context.level is not None
         self.retain_graph = bool(retain_graph)
         self.xp: Any = self.context.xp
-        if self.create_graph:
+        if self.on_tensors:
             from jtorch.eager.binding import TENSOR_XP
 
             self.xp = TENSOR_XP
@@ -130,7 +130,7 @@ class Run:
         """Visit slots until none is ready."""
         ready, slots, xp = self.ready, self.slots, self.xp
         evaluator = self.context.evaluator
-        plain = not self.create_graph and self.captures is None and evaluator.runs_nodes
+        plain = not self.on_tensors and self.captures is None and evaluator.runs_nodes
         plain = plain and not anomaly.is_anomaly_check_nan_enabled()  # or each node is looked at
         propagate = _loops()[1] if evaluator is EAGER else passes.propagate
         while ready:
@@ -174,7 +174,7 @@ class Run:
         if g.__class__ is list:
             g = self._materialize(node, g)
         try:
-            if not self.create_graph:
+            if not self.on_tensors:
                 grads = self.context.evaluator.backward(node, self.xp, g)
             elif node.takes_arrays and not self.grad:
                 grads = self._through_arrays(node, g)
@@ -219,7 +219,7 @@ class Run:
             if data.dtype.kind == "c":
                 raise RuntimeError(NOT_REAL.format(dtype=tensor.dtype.name))
             one = self.context.evaluator.namespace(data).full(1.0, shape=tuple(data.shape), dtype=data.dtype)
-            return wrap(one) if self.create_graph else one
+            return wrap(one) if self.on_tensors else one
         if not isinstance(gradient, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(gradient).__name__}")
         if gradient._data.shape != data.shape:
@@ -228,7 +228,7 @@ class Run:
                 f"shape of {tensor.shape}."
             )
         self.given.add(id(gradient._data))
-        g = gradient if self.create_graph else self.context.evaluator.lift(gradient._data)
+        g = gradient if self.on_tensors else self.context.evaluator.lift(gradient._data)
         return g if gradient._data.dtype is data.dtype else self._xp_beside(g).cast(g, dtype=data.dtype)
 
     def _add_output(self, slot: list, index: int, part: Any) -> None:
@@ -244,12 +244,12 @@ class Run:
         """Undo broadcasting and promotion: the gradient gets its tensor's own shape and dtype."""
         if g.shape != shape:
             g = unbroadcast(self._xp_beside(g), g, tuple(shape))
-        found = g._data.dtype if self.create_graph else g.dtype
+        found = g._data.dtype if self.on_tensors else g.dtype
         return g if found is dtype else self._xp_beside(g).cast(g, dtype=dtype)
 
     def _xp_beside(self, g: Any) -> Any:
         """``xp`` where ``g`` lies."""
-        return self.xp if self.create_graph else self.context.evaluator.namespace(g)
+        return self.xp if self.on_tensors else self.context.evaluator.namespace(g)
 
     def _materialize(self, node: Node, parts: list[Any]) -> list[Any]:
         """Zeros for the outputs that no gradient reached, unless hidden or not wanted."""
@@ -266,7 +266,7 @@ class Run:
         """Zeros where ``beside`` lies."""
         value = beside._data if isinstance(beside, Tensor) else beside
         z = self.context.evaluator.namespace(value).full(0.0, shape=tuple(shape), dtype=dtype)
-        return wrap(z) if self.create_graph else z
+        return wrap(z) if self.on_tensors else z
 
     def as_tensor(self, g: Any) -> Tensor:
         return g if isinstance(g, Tensor) else wrap(self.context.evaluator.as_value(g))
@@ -325,7 +325,7 @@ class Run:
         evaluator = self.context.evaluator
         with _accumulating:
             before = evaluator.get_grad(leaf)
-            if self.create_graph and not self.grad:
+            if self.on_tensors and not self.grad:
                 g = g._data
             if self.grad:
                 total = self.as_tensor(g).clone() if before is None else before + self.as_tensor(g)
@@ -387,7 +387,7 @@ class Run:
 
     def _back(self, tensor: Tensor) -> Any:
         self.given.add(id(tensor._data))
-        return tensor if self.create_graph else self.context.evaluator.lift(tensor._data)
+        return tensor if self.on_tensors else self.context.evaluator.lift(tensor._data)
 
     def _run_leaf_hooks(self, leaf: Tensor, g: Any) -> Any:
         for hook in list(leaf._hooks.values()):  # type: ignore[union-attr]

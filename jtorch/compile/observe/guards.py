@@ -349,8 +349,7 @@ class OwnDictRead(_OfObject):
         self.container().__dict__ = self.value
 
     def label(self) -> str:
-        owner = self.container()
-        return f"the __dict__ of {told(owner)}"
+        return f"the __dict__ of {told(self.container())}"
 
 
 class _Kept:

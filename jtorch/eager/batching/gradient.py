@@ -173,7 +173,7 @@ class InnerRun(Run):
             self._capture(node, g)
             return (None,) * len(node.edges)
         grads = super()._visit(node, g)
-        if self.create_graph:
+        if self.on_tensors:
             return grads
         parts = grads if grads.__class__ is tuple else (grads,)
         return tuple(

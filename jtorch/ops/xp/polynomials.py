@@ -49,8 +49,7 @@ def _third_kind(x: Array, n: Array, sign: float) -> Array:
     from scipy import special
 
     def compute(degree: Array) -> Array:
-        before = np.where(degree > 0, special.eval_chebyu(np.maximum(degree - 1, 0), x), 0.0)
-        return special.eval_chebyu(degree, x) + sign * before
+        return special.eval_chebyu(degree, x) + sign * special.eval_chebyu(degree - 1, x)  # U(-1) is 0
 
     return _of_degree(n, x, compute)
 
