@@ -79,8 +79,9 @@ def svg(draw: Any, label: str, number: int) -> str:
     """What ``draw`` puts on axes, as an element of a page that has other charts, too."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.rcsetup import cycler
 
-    cycle = mpl.cycler(color=SERIES)  # so that "C0" is the page's first colour
+    cycle = cycler(color=SERIES)  # so that "C0" is the page's first colour
     with mpl.rc_context({**_STYLE, "svg.hashsalt": str(number), "axes.prop_cycle": cycle}):
         figure = Figure(figsize=_SIZE, layout="constrained")
         figure.patch.set_alpha(0)
