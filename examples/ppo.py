@@ -60,7 +60,7 @@ class Gymnasium:
             import gymnasium
         except ImportError:
             raise SystemExit("--gymnasium needs gymnasium: python -m pip install gymnasium") from None
-        self.worlds = [gymnasium.make(name) for _ in range(n)]
+        self.worlds: list[Any] = [gymnasium.make(name) for _ in range(n)]
         self.state = np.stack([world.reset(seed=seed + k)[0] for k, world in enumerate(self.worlds)])
         self.actions, self.observed = int(self.worlds[0].action_space.n), self.state.shape[1]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from jtorch.compile.plan.plan import Destination, Plan
 from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
 from jtorch.core import config
+from jtorch.core.collector import seldom_collected
 from jtorch.core.errors import CompileError
 
 
@@ -39,7 +39,7 @@ def compile_graph(
 ) -> Program:
     """Compile ``graph`` for ``target``."""
     dump = debug.Dump(graph.name)
-    with _nothing_collected():
+    with seldom_collected():
         plan = planned(graph, destinations, timings, dump)
         with timings.measure("emit"), _deep(graph.name):
             code = target.emit(plan)
@@ -48,19 +48,6 @@ def compile_graph(
             runner = target.load(code, graph, binding)
             timings.kernels_compiled += runner.compiled
     return Program(target, plan.fused.graph, plan, code, runner)
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Nearly all that is made is kept: looking through it again and again took a quarter of the time that a
-    graph of 16,000 equations takes."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 @contextmanager

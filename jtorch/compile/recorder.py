@@ -46,6 +46,7 @@ from jtorch.compile.run.caller import MISS
 from jtorch.compile.run.compiled import CompiledPlan
 from jtorch.compile.timings import Timings
 from jtorch.core import config, op as op_module
+from jtorch.core.collector import seldom_collected
 from jtorch.core.environment import Exact
 from jtorch.core.errors import (
     CompileError,
@@ -115,7 +116,8 @@ class Recorder:
         moving = STILL if self.options.dynamic is False else self._moved.with_call(structure, leaves)
         call = _Call(leaves, structure, plans, not known, labels, context, changes, refused, Timings())
         try:
-            recorded = self._recorded(call, moving)
+            with seldom_collected():
+                recorded = self._recorded(call, moving)
         except (Filling, ErrorText):  # what it does is not what a later call does
             return None
         except Unseen:

@@ -22,7 +22,7 @@ from jtorch.compile.codegen.parts import chosen, parts_of
 from jtorch.compile.codegen.writer import Writer
 from jtorch.compile.graph.access import Affine
 from jtorch.compile.graph.halves import bits_of
-from jtorch.compile.graph.ir import Literal, Var, eqn_text, short
+from jtorch.compile.graph.ir import Literal, Var, eqn_text, name_of, short
 from jtorch.compile.plan.loops import (
     Arithmetic,
     Choose,
@@ -232,7 +232,7 @@ class Emitter(ABC):
         if op.check is not None and integer:
             names = self._checked(value, names)
         out = short(value.dtype)
-        names |= {"t": short(kind), "to": out, "out": _cast_name(value.dtype), "kind": kind.name}
+        names |= {"t": short(kind), "to": out, "out": _cast_name(value.dtype), "kind": name_of(kind)}
         text = template.format(**names, convert=_conversion(kind, value.dtype))
         if value.dtype.kind == kind.kind == "b" and op.dtype == "promote":  # True + True is 2 here
             text = f"({text}) != 0"
@@ -444,14 +444,15 @@ def _stored(dtype: np.dtype) -> str:
 
 @functools.cache
 def _cast_name(dtype: np.dtype) -> str:
-    return "bool" if dtype.kind == "b" else dtype.name
+    return "bool" if dtype.kind == "b" else name_of(dtype)
 
 
 def _conversion(source: np.dtype, target: np.dtype) -> str:
     """What converts ``source`` to ``target``, or to something wider that ``target`` is cut from."""
     if source.kind != "f" or target.kind not in "iu":
         return _cast_name(target)
-    wide = "u64" if target.name == "uint64" else "i64" if target.name in ("int64", "uint32") else "i32"
+    name = name_of(target)
+    wide = "u64" if name == "uint64" else "i64" if name in ("int64", "uint32") else "i32"
     return f"cut_{wide}_{short(source)}"
 
 
@@ -476,22 +477,20 @@ _NUMPY_NAMES = (
     "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "inf", "nan",
 )  # fmt: skip
+_MODULES: dict[str, Iterable[str]] = {
+    "numpy": _NUMPY_NAMES,
+    "jtorch.native.intrinsics": {**intrinsics.PRIMITIVES, **intrinsics.STACKS},
+    "jtorch.native.exact": exact.FUNCTIONS,
+    "jtorch.native.halves": halves.FUNCTIONS,
+    "jtorch.native.vecmath": vecmath.FUNCTIONS,
+    "jtorch.core.philox": philox.KERNEL_FUNCTIONS,
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def imports(body: str) -> list[str]:
     """The import lines for the names that ``body`` uses."""
-    words = set(_WORD.findall(body))
-    homes: tuple[tuple[str, Any], ...] = (
-        ("numpy", _NUMPY_NAMES),
-        ("jtorch.native.intrinsics", {**intrinsics.PRIMITIVES, **intrinsics.STACKS}),
-        ("jtorch.native.exact", exact.FUNCTIONS),
-        ("jtorch.native.halves", halves.FUNCTIONS),
-        ("jtorch.native.vecmath", vecmath.FUNCTIONS),
-        ("jtorch.core.philox", philox.KERNEL_FUNCTIONS),
-    )
-    lines = []
-    for module, names in homes:
-        used = sorted(words.intersection(names))
-        if used:
-            lines.append(f"from {module} import {', '.join(used)}")
-    return lines
+    used: dict[str, list[str]] = {}
+    for name in sorted(_HOMES.keys() & _WORD.findall(body)):
+        used.setdefault(_HOMES[name], []).append(name)
+    return [f"from {module} import {', '.join(used[module])}" for module in _MODULES if module in used]

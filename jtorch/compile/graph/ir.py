@@ -29,12 +29,19 @@ _SHORT = {
 }  # fmt: skip
 
 
-_SHORT_OF = {np.dtype(name): short for name, short in _SHORT.items()}  # asking NumPy for names is slow
+# asking NumPy for names is slow
+_SHORT_OF = {np.dtype(name): short for name, short in _SHORT.items()}
+_NAME_OF = {np.dtype(name): name for name in _SHORT}
 
 
 def short(dtype: np.dtype) -> str:
     """``f32`` for float32 and so on, as the IR and the kernels print it."""
-    return _SHORT_OF.get(dtype, dtype.name)
+    return _SHORT_OF.get(dtype) or dtype.name
+
+
+def name_of(dtype: np.dtype) -> str:
+    """``dtype.name``, without asking NumPy."""
+    return _NAME_OF.get(dtype) or dtype.name
 
 
 @dataclass(frozen=True, slots=True)

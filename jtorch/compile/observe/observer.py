@@ -178,14 +178,14 @@ class Observer(Reading, Writing):
         if code is _CALL_OF_MODULES:
             self.relied.meet(frame.f_locals["self"])
             return None, True
-        file = code.co_filename
-        if file in _APART or file.startswith(_NATIVE) or (
-            code.co_name == "_find_and_load" and file.startswith("<frozen importlib")
-        ):  # fmt: skip
-            self.apart = frame
-            return None, True
         table = self.tables.get(id(code), MISSING)
         if table is MISSING:
+            file = code.co_filename
+            if file in _APART or file.startswith(_NATIVE) or (
+                code.co_name == "_find_and_load" and file.startswith("<frozen importlib")
+            ):  # fmt: skip
+                self.apart = frame
+                return None, True
             observed = is_observed(code, frame.f_globals)
             table = self.tables[id(code)] = self._table(code) if observed else None
             self.codes.append(code)

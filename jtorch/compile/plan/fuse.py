@@ -386,6 +386,8 @@ def drawback(a: Group, b: Group, fuser: Fuser) -> str | None:
         return "what stands below each other is computed in its place, or copied there"
     if len(a.eqns) + len(b.eqns) > MAX_EQNS:
         return f"the kernel would have more than {MAX_EQNS} equations"
+    if len(a.read) + len(b.read) + len(a.made) + len(b.made) <= MAX_ARRAYS:
+        return None
     read = len((a.read | b.read) - a.made - b.made)
     if read + len(a.made) + len(b.made) <= MAX_ARRAYS:
         return None

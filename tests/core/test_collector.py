@@ -1,0 +1,65 @@
+import gc
+import threading
+
+import jtorch
+from jtorch.core.collector import seldom_collected
+
+
+def test_collector_as_before_when_the_last_leaves():
+    before = gc.get_threshold()
+    inside, go = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with seldom_collected():
+            inside.set()
+            go.wait()
+
+    thread = threading.Thread(target=other)
+    with seldom_collected():
+        with seldom_collected():
+            thread.start()
+            inside.wait()
+        held = gc.get_threshold()
+    assert held[0] > before[0] and held[1:] == before[1:]
+    assert gc.get_threshold() == held  # for the other thread
+    go.set()
+    thread.join()
+    assert gc.get_threshold() == before
+
+
+def test_what_the_program_sets_is_left():
+    before = gc.get_threshold()
+    try:
+        for own in (0, 5, 1_000_000):  # 0: never
+            with seldom_collected():
+                gc.set_threshold(own)
+            assert gc.get_threshold()[0] == own
+            with seldom_collected():
+                assert gc.get_threshold()[0] == (100_000 if own == 5 else own)
+            assert gc.get_threshold()[0] == own
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_a_recording_is_not_looked_through():
+    def chain(x: jtorch.Tensor) -> jtorch.Tensor:
+        for k in range(300):
+            x = (x + k).sin()
+        return x
+
+    found: list[int] = []
+    compiled = jtorch.compile(chain)
+
+    def noted(phase: str, info: dict) -> None:
+        if phase == "start":
+            found.append(info["generation"])
+
+    gc.callbacks.append(noted)
+    try:
+        compiled(jtorch.ones(3))
+        while_recorded = len(found)
+        [[] for _ in range(10 * gc.get_threshold()[0])]
+    finally:
+        gc.callbacks.remove(noted)
+    assert while_recorded < 10  # 100 and more, some of all objects, before
+    assert len(found) > while_recorded
