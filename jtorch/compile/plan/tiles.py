@@ -161,7 +161,8 @@ def runs_grown(
     k = 0 if is_cut(time for time in times.values() if time != math.inf) else len(tasks)
     while k < len(tasks):
         first = tasks[k]
-        if rows.get(first, 0) >= 2 * LEAST_ROWS and first not in tried:
+        may_begin = rows.get(first, 0) >= 2 * LEAST_ROWS and times[first] <= LONGEST
+        if may_begin and first not in tried:
             found, cuts = grow(tasks[k:])
             run = _finished(found, cuts, rows[first], times)
             if run is not None:
@@ -204,7 +205,9 @@ def _finished(found: Grown, cuts: Sequence[int], size: int, times: Mapping[Task,
     pairs = list(zip(cuts[::2], cuts[1::2], strict=True))
     for tiles in _halved(most_tiles(size, time)):
         if all(_fits(size, turns, together, tiles) for turns, together in pairs):
-            edges = tuple([k * size // tiles * n // size for k in range(tiles + 1)] for n, _ in pairs)
+            ends = [k * size // tiles for k in range(tiles + 1)]
+            known = {n: [end * n // size for end in ends] for n in {n for n, _ in pairs}}
+            edges = tuple(known[n] for n, _ in pairs)
             return Run(found.tasks, found.axes, edges, tiles, found.local)
     return None
 
@@ -218,6 +221,8 @@ def most_tiles(size: int, time: float) -> int:
 def _fits(size: int, turns: int, together: int, tiles: int) -> bool:
     """Whether turns end where tiles of ``size`` rows do."""
     every = size * together
+    if turns % every == 0:  # each row is as many turns
+        return True
     return not any(k * size // tiles * turns % every for k in range(1, tiles))
 
 

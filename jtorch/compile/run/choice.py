@@ -27,6 +27,10 @@ from jtorch.compile.target import address_of
 from jtorch.core.pieces import LEAST_TIME, count, cut
 
 _NOTHING = np.zeros(1, np.int64)
+_MOST = 64  # orders that are kept
+
+_Usually = LoopPieces | UsualProduct | HostStep | ScanBlock | int
+"""What a task is at most sizes; what comes at each, of a loop over time and of the run of this number."""
 
 
 class Chosen(NamedTuple):
@@ -55,12 +59,14 @@ class Choices:
         self.turns, self.tasks = turns, tuple(block.task for block in template.blocks)
         self.products = {b.task: k for k, b in enumerate(self._of(template, ProductBlock))}
         self.scans: dict[Task, ScanBlock] = {b.task: b for b in self._of(template, ScanBlock)}
-        # steps that are the same at many sizes
-        self.uncut = {b.task: LoopPieces(b, 1) for b in self._of(template, LoopBlock)}
         self.usual = {b.task: UsualProduct(b) for b in self._of(template, ProductBlock)}
-        self.hosts = {b.task: HostStep(b) for b in self._of(template, HostBlock)}
-        steps: dict[Task, Step] = {**self.uncut, **self.usual, **self.hosts}
-        self.simple = Chosen(tuple(steps[t] for t in self.tasks if t in steps), _NOTHING, ())
+        self.usually: dict[Task, _Usually] = {b.task: LoopPieces(b, 1) for b in self._of(template, LoopBlock)}
+        self.usually |= {**self.usual, **self.scans}
+        self.usually |= {b.task: HostStep(b) for b in self._of(template, HostBlock)}
+        self.untiled = Tiling(self.tasks, ())
+        self._orders: dict[tuple, _Order] = {}
+        steps: Any = tuple(map(self.usually.__getitem__, self.tasks))
+        self.simple = Chosen(steps, _NOTHING, ())  # where there is no loop over time
         _, _, turns_at, lines = np.array(template.times, float).reshape(-1, 4).T
         self.turns_at, self.lines = turns_at.astype(np.intp).tolist(), lines.astype(np.intp).tolist()
 
@@ -72,7 +78,40 @@ class Choices:
         """Those of sizes at which the ``tiling`` is this; None where nothing goes by tiles."""
         if not asked.is_cut and all(asked.usual) and not self.scans:
             return self.simple
-        return _Choice(self, asked).made(*(tiling or Tiling(self.tasks, ())))
+        return _Choice(self, asked).made(tiling or self.untiled)
+
+    def order_of(self, tiling: Tiling, by_tiles: tuple[bool, ...]) -> _Order:
+        """All steps at sizes that have this ``tiling``, of which these runs go by tiles."""
+        key, known = (tiling.lifetimes, by_tiles), self._orders
+        if key not in known:
+            while len(known) >= _MOST:
+                del known[next(iter(known))]
+            known[key] = self._ordered(tiling, by_tiles)
+        return known[key]
+
+    def _ordered(self, tiling: Tiling, by_tiles: tuple[bool, ...]) -> _Order:
+        found = _Order([], [])
+        runs = {run.tasks[0]: k for k, run in enumerate(tiling.runs) if by_tiles[k]}
+        inside = {task for k in runs.values() for task in tiling.runs[k].tasks}
+        for task in tiling.order:
+            if task in runs:
+                step: _Usually = runs[task]
+            elif task not in inside:
+                step = self.usually[task]
+            else:
+                continue
+            if not isinstance(step, HostStep):
+                found.moving.append((len(found.steps), step))
+            found.steps.append(step)
+        return found
+
+
+class _Order(NamedTuple):
+    """``steps`` as they are at most sizes, and those ``moving`` that may be another one, each with its place:
+    loops in one piece, usual products, loops over time, and runs by tiles, of which there is the number."""
+
+    steps: list[Any]
+    moving: list[tuple[int, _Usually]]
 
 
 class _Choice:
@@ -80,27 +119,30 @@ class _Choice:
 
     def __init__(self, choices: Choices, asked: Asked) -> None:
         self.choices, self.asked = choices, asked
-        self.steps: list[Step] = []
         self.given: list[np.ndarray] = []
         self.kept: list[Any] = []
 
-    def made(self, order: Sequence[Task], runs: Sequence[Run]) -> Chosen:
+    def made(self, tiling: Tiling) -> Chosen:
         """Those of all tasks; a run that can go by tiles is one step."""
-        begins: dict[Task, tuple[Tiles, list[np.ndarray]]] = {}
-        inside: set[Task] = set()
-        for run in runs:
-            tiles, given = self._tiles(run)
-            if all(one.goes_by_tiles for one in tiles.told):  # see ``Fit``
-                begins[run.tasks[0]] = tiles, given
-                inside.update(run.tasks)
-        for task in order:
-            if task in begins:
-                tiles, given = begins[task]
-                self.steps.append(tiles)
+        asked, products = self.asked, self.choices.products
+        runs = [self._tiles(run) for run in tiling.runs]
+        by_tiles = tuple(all(one.goes_by_tiles for one in tiles.told) for tiles, _ in runs)  # see ``Fit``
+        steps, moving = self.choices.order_of(tiling, by_tiles)
+        steps = [*steps]
+        for at, step in moving:  # in order, as what is given
+            if isinstance(step, LoopPieces):
+                if asked.is_cut and asked.times[step.block.time] >= LEAST_TIME:
+                    steps[at] = self._loop(step)
+            elif isinstance(step, UsualProduct):
+                k = products[step.block.task]
+                if not asked.usual[k]:
+                    steps[at] = self._product(step.block, k)
+            elif isinstance(step, int):
+                steps[at], given = runs[step]
                 self.given += given
-            elif task not in inside:
-                self.steps.append(self._step(task))
-        return Chosen(tuple(self.steps), np.concatenate([_NOTHING, *self.given]), self.kept)
+            elif isinstance(step, ScanBlock):
+                steps[at] = self._scan(step)
+        return Chosen(tuple(steps), np.concatenate([_NOTHING, *self.given]), self.kept)
 
     def _tiles(self, run: Run) -> tuple[Tiles, list[np.ndarray]]:
         known, given = [], [np.array(run.edges, np.int64).reshape(-1)]
@@ -113,25 +155,14 @@ class _Choice:
                 given.append(numbers)
         return Tiles(run._replace(edges=()), tuple(known)), given
 
-    def _step(self, task: Task) -> Step:
-        choices = self.choices
-        if task in choices.uncut:
-            return self._loop(choices.uncut[task])
-        if task in choices.products:
-            k = choices.products[task]
-            if self.asked.usual[k]:
-                return choices.usual[task]
-            block = choices.usual[task].block
-            one, numbers = told(block.shape, self.asked.parts[k])
-            self.given.append(numbers)
-            return OtherProduct(block, one)
-        return choices.hosts[task] if task in choices.hosts else self._scan(choices.scans[task])
+    def _product(self, block: ProductBlock, k: int) -> OtherProduct:
+        one, numbers = told(block.shape, self.asked.parts[k])
+        self.given.append(numbers)
+        return OtherProduct(block, one)
 
     def _loop(self, uncut: LoopPieces) -> LoopPieces:
         block = uncut.block
         time = self.asked.times[block.time]
-        if not self.asked.is_cut or time < LEAST_TIME:
-            return uncut
         size, line = int(self.asked.values[self.choices.turns_at[block.time]]), self.choices.lines[block.time]
         ranges = cut(size, count(time, size // line), line)
         if len(ranges) == 1:

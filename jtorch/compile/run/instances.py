@@ -228,8 +228,8 @@ class Instances(Runner):
         if not len(slots.starts):
             return
         largest = np.maximum.reduceat(values[slots.sizes], slots.starts)
-        room = np.maximum(-(-largest // ALIGNMENT), 1) * ALIGNMENT
-        begins = np.cumsum(room) - room
+        room = np.maximum(largest + (ALIGNMENT - 1), ALIGNMENT) & -ALIGNMENT
+        begins = room.cumsum() - room
         self._reserve(int(begins[-1] + room[-1]))
         words[self.slot_at] = self.base + begins[slots.of] + values[self.slot_expr] + self.slot_bytes
 
