@@ -15,17 +15,21 @@ from benchmarks.contestant import COMPILED, EAGER, MODES, Local
 from benchmarks.peers import PEERS, Peer, PeerError
 from benchmarks.program import Workload
 from benchmarks.progress import Progress
+from benchmarks.reference import reference
 from benchmarks.timing import Effort, Timing, interleave
 
 STEPS_COMPARED = 10
+_MACHINE = "machine"  # among contestants, what is none
 
 
 @dataclass
 class Row:
-    """The figures of one workload; ``errors`` says which contestant has none, and why."""
+    """The figures of one workload; ``errors`` says which contestant has none, and why. ``machine`` are times
+    of what has nothing to do with any contestant, see ``reference.py``."""
 
     workload: Workload
     timings: dict[str, Timing] = field(default_factory=dict)
+    machine: Timing | None = None
     tape: tape.TapeCost | None = None
     first_call: first_call.FirstCall | None = None
     kernels: int | None = None
@@ -61,6 +65,7 @@ class Row:
             "what": self.workload.what,
             "epoch": epoch and {"data": epoch.data, "steps": epoch.steps},
             "timings": {name: t.as_dict() for name, t in self.timings.items()},
+            "machine": self.machine and self.machine.as_dict(),
             "tape": self.tape and self.tape.as_dict(),
             "first_call": self.first_call and self.first_call.as_dict(),
             "document": self.first_call and self.first_call.document,
@@ -154,11 +159,16 @@ def add_samples(
             ready[name] = contestant
         except Exception as error:
             _fail(row, name, error)
+    calls = {name: t.calls for name, t in row.timings.items()}
+    if row.machine is not None:
+        calls[_MACHINE] = row.machine.calls
     try:
-        found_timings = interleave(ready, effort, {name: t.calls for name, t in row.timings.items()})
+        found_timings = interleave({**ready, _MACHINE: reference()}, effort, calls)
     except Exception as error:
         _fail(row, "timing", error)
         return
+    machine = found_timings.pop(_MACHINE)
+    row.machine = machine if row.machine is None else row.machine.joined(machine)
     for name, timing in found_timings.items():
         row.timings[name] = row.timings[name].joined(timing) if name in row.timings else timing
 

@@ -540,6 +540,7 @@ from jtorch import functional as functional
 from jtorch import futures as futures
 from jtorch import jit as jit
 from jtorch import linalg as linalg
+from jtorch import masked as masked
 from jtorch import mps as mps
 from jtorch import multiprocessing as multiprocessing
 from jtorch import nn as nn

@@ -9,8 +9,8 @@ SUBMODULES = frozenset(
     (
         "_C", "accelerator", "amp", "array_api", "backends", "compiler", "config", "cpu", "cuda",
         "distributed", "distributions", "errors", "fft", "func", "functional", "futures", "jit", "linalg",
-        "mps", "multiprocessing", "nn",
-        "optim", "profiler", "random", "return_types", "serialization", "signal", "sparse", "special",
+        "masked", "mps", "multiprocessing", "nn", "optim", "profiler", "random", "return_types",
+        "serialization", "signal", "sparse", "special",
         "testing", "training", "utils", "version", "vision", "viz", "xpu",
     )
 )  # fmt: skip

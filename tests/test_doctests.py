@@ -46,6 +46,7 @@ SHOWN_OF = {
     "utils.data": 19,  # of 19
     "distributions": 66,  # of 66
     "func": 10,  # of 10
+    "masked": 19,  # of 19
     "autograd": 13,  # of 17
     "autograd.functional": 6,  # of 6
     "autograd.graph": 7,  # of 8

@@ -23,7 +23,7 @@ if HAS_TORCH:
     import torch
 
 SPACES = (
-    "", "fft", "linalg", "signal.windows", "special", "nn", "nn.functional", "nn.init", "nn.utils",
+    "", "fft", "linalg", "masked", "signal.windows", "special", "nn", "nn.functional", "nn.init", "nn.utils",
     "nn.utils.rnn",
     "nn.utils.parametrize", "nn.utils.prune", "nn.utils.parametrizations", "nn.attention", "optim",
     "optim.lr_scheduler", "optim.swa_utils", "autograd", "autograd.functional", "utils.data",

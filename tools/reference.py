@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 NAMESPACES = (
     "jtorch", "jtorch.amp", "jtorch.autograd", "jtorch.autograd.functional", "jtorch.distributed",
-    "jtorch.distributions", "jtorch.func", "jtorch.futures", "jtorch.linalg", "jtorch.special", "jtorch.nn",
+    "jtorch.distributions", "jtorch.func", "jtorch.futures", "jtorch.linalg", "jtorch.masked",
+    "jtorch.special", "jtorch.nn",
     "jtorch.nn.functional", "jtorch.nn.init", "jtorch.nn.utils", "jtorch.nn.utils.parametrizations",
     "jtorch.nn.utils.parametrize", "jtorch.nn.utils.rnn", "jtorch.optim", "jtorch.optim.lr_scheduler",
     "jtorch.optim.swa_utils", "jtorch.testing", "jtorch.training", "jtorch.utils.checkpoint",

@@ -3,10 +3,11 @@
 What is independent are processes, not samples, so each process is one number, the best of its samples: on a
 machine that others use, most samples are of them. What differs between processes, as addresses and hash
 seeds, stays in the comparison, and what happens now and then in all of them does not.
-A row is marked where three things hold: a rank test of the processes of both runs says so, corrected for the
+A row is marked where four things hold: a rank test of the processes of both runs says so, corrected for the
 number of rows; the interval of the ratio leaves out 1; and the change is clearly larger than what changed
-within either run, from before some moment of it to after. The last is for machines that others use: where a
-neighbour begins to work all later processes are slower, and no test of ranks can tell why.
+within either run, from before some moment of it to after, and than the machine's speed did from run to run
+(see ``reference.py``). The last two are for machines that others use: where a neighbour begins to work all
+later processes are slower, and no test of ranks can tell why.
 
 Sources: H. B. Mann and D. R. Whitney, On a test of whether one of two random variables is stochastically
 larger than the other, 1947; S. Holm, A simple sequentially rejective multiple test procedure, 1979; T.
@@ -24,7 +25,7 @@ from benchmarks.inference import holm, mann_whitney, ratio_of_medians
 from benchmarks.timing import Timing
 
 SIGNIFICANT = 0.05
-BEYOND = 1.5  # times the logarithm of what changed within a run
+BEYOND = 1.5  # times the logarithm of what changed within a run, or of the machine between them
 FEWEST = 5  # processes of each run: of four and four no order is rare enough to survive a correction
 
 Key = tuple[str, str]
@@ -41,6 +42,7 @@ class Change:
     low: float
     high: float
     drift: float  # the larger ratio, from 1 on, between an earlier and a later part of a run
+    machine: float  # the ratio of the times of what has nothing to do with the row; 1 where it is not known
     p: float | None  # of the rank test, corrected; None where there are too few processes
 
     @property
@@ -50,7 +52,7 @@ class Change:
             self.p is not None
             and self.p < SIGNIFICANT
             and not self.low <= 1 <= self.high
-            and abs(math.log(self.ratio)) > BEYOND * math.log(self.drift)
+            and abs(math.log(self.ratio)) > BEYOND * max(math.log(self.drift), abs(math.log(self.machine)))
         )
 
     @property
@@ -67,9 +69,13 @@ class Change:
         return self.marked and self.ratio > 1 + allowed
 
 
-def changes(before: Mapping[Key, Timing], after: Mapping[Key, Timing]) -> list[Change]:
-    """Of all rows that both runs have, in the order of the second."""
-    found = [_change(key, before[key], after[key]) for key in after if key in before]
+def changes(
+    before: Mapping[Key, Timing], after: Mapping[Key, Timing],
+    speeds: Mapping[str, float] | None = None,
+) -> list[Change]:  # fmt: skip
+    """Of all rows that both runs have, in the order of the second; ``speeds`` are the ``machine_ratios``."""
+    known = speeds or {}
+    found = [_change(key, before[key], after[key], known.get(key[0], 1.0)) for key in after if key in before]
     judged = [change for change in found if change.p is not None]
     corrected = dict(
         zip([c.key for c in judged], holm([c.p for c in judged if c.p is not None]), strict=True)
@@ -77,14 +83,27 @@ def changes(before: Mapping[Key, Timing], after: Mapping[Key, Timing]) -> list[C
     return [replace(change, p=corrected.get(change.key)) for change in found]
 
 
-def _change(key: Key, before: Timing, after: Timing) -> Change:
+def machine_ratios(before: Mapping[str, Timing], after: Mapping[str, Timing]) -> dict[str, float]:
+    """By row, how much longer the machine took in the second run for what is no row's: beside this row, or
+    in the median beside all of them, whichever is farther from 1."""
+    found = {
+        row: statistics.median(process_bests(after[row])) / statistics.median(process_bests(before[row]))
+        for row in after
+        if row in before
+    }
+    all_rows = statistics.median(found.values()) if found else 1.0
+    return {row: max(ratio, all_rows, key=lambda r: abs(math.log(r))) for row, ratio in found.items()}
+
+
+def _change(key: Key, before: Timing, after: Timing, machine: float) -> Change:
     first, second = process_bests(before), process_bests(after)
     ratio, low, high = ratio_of_medians(first, second)
     drift = max(_drift(first), _drift(second))
     enough = min(len(first), len(second)) >= FEWEST
     return Change(
-        key, before, after, ratio, low, high, drift, mann_whitney(first, second) if enough else None
-    )
+        key, before, after, ratio, low, high, drift, machine,
+        mann_whitney(first, second) if enough else None,
+    )  # fmt: skip
 
 
 def process_bests(timing: Timing) -> list[float]:

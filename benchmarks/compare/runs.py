@@ -16,12 +16,13 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """The content of a file, and its timings by (row, contestant)."""
+    """The content of a file, its timings by (row, contestant), and those of the machine by row."""
 
     path: Path
     content: dict[str, Any]
     timings: dict[tuple[str, str], Timing]
     errors: dict[tuple[str, str], str]
+    speeds: dict[str, Timing]
 
     @property
     def machine(self) -> dict[str, Any]:
@@ -40,13 +41,16 @@ def read(path: Path) -> Run:
         raise RunError(f"{path} has no rows: compare takes files of run, verdict, own and compiled")
     timings: dict[tuple[str, str], Timing] = {}
     errors: dict[tuple[str, str], str] = {}
+    speeds: dict[str, Timing] = {}
     try:
         for row in content["rows"]:
             timings |= {(row["name"], name): _timing(facts) for name, facts in row["timings"].items()}
+            if row.get("machine"):
+                speeds[row["name"]] = _timing(row["machine"])
             errors |= {(row["name"], name): text for name, text in row.get("errors", {}).items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{path} has a row without samples ({error})") from None
-    return Run(path, content, timings, errors)
+    return Run(path, content, timings, errors, speeds)
 
 
 def _timing(facts: dict[str, Any]) -> Timing:

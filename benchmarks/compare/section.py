@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from benchmarks import tables
-from benchmarks.compare.changes import Change, changes
+from benchmarks.compare.changes import Change, changes, machine_ratios
 from benchmarks.compare.runs import Run
 from benchmarks.peers import PEERS
 from benchmarks.report import duration
@@ -25,7 +25,8 @@ _TOLD = (
 
 def run(before: Run, after: Run, fail_on: float | None) -> int:
     """Print the table; 1 where a row is marked as slower by more than ``fail_on``, else 0."""
-    console, found = tables.console(), changes(before.timings, after.timings)
+    console = tables.console()
+    found = changes(before.timings, after.timings, machine_ratios(before.speeds, after.speeds))
     for line in differences(before, after):
         console.print(line, markup=False, highlight=False)
     tables.show(

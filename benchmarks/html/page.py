@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from benchmarks import report
-from benchmarks.compare.changes import Change, changes
+from benchmarks.compare.changes import Change, changes, machine_ratios
 from benchmarks.compare.runs import Run
 from benchmarks.compare.section import differences, missing, summary
 from benchmarks.contestant import COMPILED, EAGER
@@ -194,7 +194,7 @@ def _first_calls(run: Run) -> str:
 
 
 def _changes(before: Run, run: Run) -> str:
-    found = changes(before.timings, run.timings)
+    found = changes(before.timings, run.timings, machine_ratios(before.speeds, run.speeds))
     lines = [summary(found), *differences(before, run), *missing(before, run)]
     told = "".join(f"<p>{escape(line)}</p>" for line in lines)
     caption = f"{run.path.name} against {before.path.name}; p is corrected for the number of rows"

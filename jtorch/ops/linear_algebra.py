@@ -263,20 +263,50 @@ def lu_factor(xp, x, *, checked):
 
 @lu_factor.vjp
 def _(xp, g, out0, out1):
-    """For square x = P L U: P L^-T (tril(L^T gL, -1) + triu(gU U^T)) U^-T."""
-    n = out0.ndim
-    k = out0.shape[-1]
-    if out0.shape[-2] != k:
-        raise NotImplementedError("the gradient of lu_factor is there for square matrices only")
-    g = g[0]
-    inner = below(xp, xp.matmul(_turned_lower(xp, out0), below(xp, g, -1)), -1)
-    inner = inner + above(xp, xp.matmul(above(xp, g, 0), swap(xp, above(xp, out0, 0))), 0)
-    left = xp.triangular_solve(swap(xp, out0), inner, lower=False, unit=True)  # L^-T
-    both = swap(xp, xp.triangular_solve(out0, swap(xp, left), lower=False, unit=False))  # U^-T on the right
-    order = xp.row_order(out1, n=k)
-    rows = xp.iota(shape=tuple(out0.shape), axis=n - 1, dtype=_INT)
-    moved = xp.cast(xp.eq(rows, xp.unsqueeze(order, axes=(n - 1,))), dtype=dtype_of(g))  # x[order] = L U
+    """Of x = P L U, with U1 the square of U, and gU1 of its gradient:
+
+    square or wide: P L^-T [(gU1 U1^T + tril(L^T gL - gU U^T, -1)) U1^-T, what is right of gU1]
+    tall: P (gL + [L1^-T triu(gU U^T - L^T gL), 0]) U^-T, with L1 the square of L
+
+    Source: PyTorch's derivation above ``plu_backward``, torch/csrc/autograd/FunctionsManual.cpp
+    """
+    g, n = g[0], out0.ndim
+    rows, columns = out0.shape[-2:]
+    k = min(rows, columns)
+    square, upper = _part(xp, out0, (k, k)), _part(xp, above(xp, out0, 0), (k, columns))
+    to_lower, to_upper = _part(xp, below(xp, g, -1), (rows, k)), _part(xp, above(xp, g, 0), (k, columns))
+    by_lower = xp.matmul(_turned_lower(xp, _part(xp, out0, (rows, k))), to_lower)
+    by_upper = xp.matmul(to_upper, swap(xp, upper))
+    if rows > columns:
+        inner = above(xp, by_upper - by_lower, 0)
+        first = _part(xp, to_lower, (k, k)) + xp.triangular_solve(
+            swap(xp, square), inner, lower=False, unit=True
+        )
+        left = xp.cat(first, _part(xp, to_lower, (rows, k), (k, 0)), axis=n - 2)
+        both = _by_turned_inverse(xp, square, left)
+    else:
+        first = _part(xp, to_upper, (k, k))
+        inner = xp.matmul(first, swap(xp, above(xp, square, 0))) + below(xp, by_lower - by_upper, -1)
+        both = _by_turned_inverse(xp, square, inner)
+        if columns > rows:
+            both = xp.cat(both, _part(xp, to_upper, (k, columns), (0, k)), axis=n - 1)
+        both = xp.triangular_solve(swap(xp, square), both, lower=False, unit=True)
+    order = xp.row_order(out1, n=rows)
+    places = xp.iota(shape=(*out0.shape[:-2], rows, rows), axis=n - 1, dtype=_INT)
+    moved = xp.cast(xp.eq(places, xp.unsqueeze(order, axes=(n - 1,))), dtype=dtype_of(g))  # x[order] = L U
     return xp.matmul(swap(xp, moved), both)
+
+
+def _part(xp, x, stop, start=(0, 0)):
+    """Each matrix between these rows and columns."""
+    batch = tuple(x.shape[:-2])
+    start, step = (*[0] * len(batch), *start), (1,) * x.ndim
+    return xp.slice(x, start=start, stop=(*batch, *stop), step=step)
+
+
+def _by_turned_inverse(xp, upper, x):
+    """x U^-T for the upper triangle U."""
+    return swap(xp, xp.triangular_solve(upper, swap(xp, x), lower=False, unit=False))
 
 
 def _turned_lower(xp, lu):

@@ -74,9 +74,8 @@ def grid_sample(
 ) -> Tensor:  # fmt: skip
     """``input`` (N, C, H, W) at the places ``grid`` (N, OH, OW, 2) of (x, y) in [-1, 1]; volumes likewise.
 
-    ``mode`` is bilinear or nearest; ``padding_mode`` is zeros,
-    border or reflection. Raises ValueError for others,
-    RuntimeError for shapes that don't fit, NotImplementedError for bicubic.
+    ``mode`` is bilinear, nearest or, of images, bicubic; ``padding_mode`` is zeros, border or reflection.
+    Raises ValueError for others, RuntimeError for shapes that don't fit.
 
     >>> import jtorch
     >>> image = jtorch.tensor([[[[1.0, 2.0, 4.0]]]])
@@ -92,12 +91,17 @@ def grid_sample(
     for axis, n in enumerate(sizes):
         x: Any = grid[..., rank - 1 - axis]
         x = (x + 1.0) * ((n - 1) / 2) if align_corners else ((x + 1.0) * n - 1.0) / 2
-        places.append(_inside(x, n, padding_mode, bool(align_corners)))
+        places.append(x if mode == "bicubic" else _inside(x, n, padding_mode, bool(align_corners)))
     flat = input.reshape(*input.shape[:2], math.prod(sizes))
-    corners = [None] if mode == "nearest" else itertools.product((0, 1), repeat=rank)
     out: Any = None
-    for corner in corners:
-        part = _corner(flat, places, sizes, corner)
+    for corner in itertools.product(_NEIGHBOURS[mode], repeat=rank):
+        axes = [_neighbour(x, k, mode) for x, k in zip(places, corner, strict=True)]
+        if mode == "bicubic":  # whose neighbours are put inside, and not the place itself
+            axes = [
+                (_inside(at, n, padding_mode, bool(align_corners)), weight)
+                for (at, weight), n in zip(axes, sizes, strict=True)
+            ]
+        part = _corner(flat, axes, sizes)
         out = part if out is None else out + part
     if (
         mode == "nearest" and grid.requires_grad
@@ -123,18 +127,32 @@ def _inside(x: Any, n: int, padding_mode: str, align_corners: bool) -> Any:
     return x.clamp(0, n - 1)
 
 
-def _corner(flat: Tensor, places: list[Any], sizes: tuple[int, ...], corner: Any) -> Tensor:
-    """What one of the neighbours of each place adds; the nearest one where ``corner`` is None."""
+_NEIGHBOURS = {"nearest": (0,), "bilinear": (0, 1), "bicubic": (-1, 0, 1, 2)}
+"""How many pixels from the one below a place, along each axis."""
+
+
+def _neighbour(x: Any, k: int, mode: str) -> tuple[Any, Any]:
+    """(where the one is that is ``k`` pixels from the one below ``x``, its weight), None of the nearest."""
+    if mode == "nearest":
+        return x.detach().round(), None
+    low = x.detach().floor()
+    share = x - low
+    if mode == "bilinear":
+        return low + float(k), share if k else 1.0 - share
+    away = share - float(k) if k < 1 else float(k) - share  # how far it is
+    a = -0.75  # of cubic convolution (Keys, IEEE Trans. Acoust. Speech Signal Process. 29, 1981)
+    if k in (0, 1):
+        return low + float(k), ((a + 2) * away - (a + 3)) * away * away + 1
+    return low + float(k), ((a * away - 5 * a) * away + 8 * a) * away - 4 * a
+
+
+def _corner(flat: Tensor, axes: list[tuple[Any, Any]], sizes: tuple[int, ...]) -> Tensor:
+    """What one of the neighbours of each place adds: of each axis, where it is, and its weight."""
     index: Any = 0
     weight: Any = None
     inside: Any = None
-    for axis, (x, n) in enumerate(zip(places, sizes, strict=True)):
-        if corner is None:
-            at = x.detach().round()
-        else:
-            low = x.detach().floor()
-            at = low + float(corner[axis])
-            share = x - low if corner[axis] else 1.0 - (x - low)
+    for (at, share), n in zip(axes, sizes, strict=True):
+        if share is not None:
             weight = share if weight is None else weight * share
         fits = (at >= 0) & (at <= n - 1)
         inside = fits if inside is None else inside & fits
@@ -176,5 +194,5 @@ def _check_sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> 
             "with "
             f"sizes {list(grid.shape)}"
         )
-    if mode == "bicubic":
-        raise NotImplementedError("grid_sample(mode='bicubic') is not there")
+    if mode == "bicubic" and input.ndim == 5:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.compare.changes import SIGNIFICANT, changes
+from benchmarks.compare.changes import SIGNIFICANT, changes, machine_ratios
 from benchmarks.inference import holm, mann_whitney, paired_ratio, ratio_of_medians
 from benchmarks.timing import Timing
 
@@ -52,6 +52,26 @@ def test_a_run_that_drifts_is_no_witness():
         samples[2:] *= 1.2
         after[key] = Timing(tuple(samples.ravel()), 10, (SAMPLES,) * PROCESSES)
     assert not any(c.marked for c in changes(before, after))
+
+
+def test_a_machine_that_became_slower_is_no_change():
+    """Between the runs, by 4%, and one row by 15% more."""
+    generator = np.random.default_rng(5)
+    factors = [1.04] * ROWS
+    factors[7] = 1.2
+    before, after = (
+        run(generator, between=0.004, within=0.01),
+        run(generator, factors, between=0.004, within=0.01),
+    )
+    assert sum(c.marked for c in changes(before, after)) > 5
+    speeds = machine_ratios(
+        {row: timing for (row, _), timing in run(generator, between=0.004, within=0.01).items()},
+        {
+            row: timing
+            for (row, _), timing in run(generator, [1.04] * ROWS, between=0.004, within=0.01).items()
+        },
+    )
+    assert [c.key[0] for c in changes(before, after, speeds) if c.marked] == ["row 7"]
 
 
 def test_too_few_processes_are_not_judged():

@@ -76,7 +76,7 @@ OTHERS = {
         f"grid {mode} {padding} {aligned}": (
             lambda F, x, g, a=(mode, padding, aligned): F.grid_sample(x, g, *a), [IMAGE, GRID],
         )
-        for mode in ("bilinear",)
+        for mode in ("bilinear", "bicubic")
         for padding in ("zeros", "border", "reflection")
         for aligned in (False, True)
     },
@@ -126,6 +126,7 @@ ERRORS = {
     "channels": (lambda F, x: F.channel_shuffle(x, 2), [(1, 3, 2, 2)]),
     "channels dims": (lambda F, x: F.channel_shuffle(x, 3), [(1, 3)]),
     "grid mode": (lambda F, x, g: F.grid_sample(x, g, "foo"), [IMAGE, GRID]),
+    "bicubic of a volume": (lambda F, x, g: F.grid_sample(x, g, "bicubic"), [VOLUME, GRID3]),
     "grid padding": (lambda F, x, g: F.grid_sample(x, g, padding_mode="foo"), [IMAGE, GRID]),
 }
 
@@ -193,12 +194,6 @@ def test_places_are_rounded_as_pytorch_does(torch, align_corners):
             for lib in (jtorch, torch)
         ]
         np.testing.assert_array_equal(*grids)
-
-
-def test_what_is_missing_says_so():
-    x = jtorch.ones(1, 1, 4, 4)
-    with pytest.raises(NotImplementedError, match="bicubic"):
-        F.grid_sample(x, jtorch.zeros(1, 2, 2, 2), mode="bicubic")
 
 
 def test_special_values_stay_where_they_are():

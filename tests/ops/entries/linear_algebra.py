@@ -114,7 +114,7 @@ def _(draw):
 def _(draw):
     return [
         Sample((_regular(draw, *s)[..., ::-1, :].copy(),), {"checked": checked})
-        for s, checked in [((3, 3), True), ((2, 2, 2), False)]
+        for s, checked in [((3, 3), True), ((2, 2, 2), False), ((4, 2), True), ((2, 2, 3), False)]
     ]
 
 
