@@ -118,20 +118,20 @@ def triangular_solve(
 
 
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
-    """(LD, pivots) with A = L D L^T up to exchanges of rows: L below the diagonal, blocks of one or two rows
-    of D on it. Only the lower triangle is read, and no gradient follows. Raises RuntimeError where D is
-    singular."""
-    LD, pivots, _ = _ldl(A, True)
+    """(LD, pivots) with A = L D L^T, L^H for L^T where ``hermitian``, up to exchanges of rows: L below the
+    diagonal, blocks of one or two rows of D on it. Only the lower triangle is read, and no gradient follows.
+    Raises RuntimeError where D is singular."""
+    LD, pivots, _ = _ldl(A, hermitian, True)
     return return_types.linalg_ldl_factor(LD, pivots)
 
 
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """(LD, pivots, info): info is 0, or which block of D is the first to be zero, from 1 on. That is an error
     only with ``check_errors``."""
-    return return_types.linalg_ldl_factor_ex(*_ldl(A, check_errors))
+    return return_types.linalg_ldl_factor_ex(*_ldl(A, hermitian, check_errors))
 
 
-def _ldl(A: Tensor, checked: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _ldl(A: Tensor, hermitian: bool, checked: bool) -> tuple[Tensor, Tensor, Tensor]:
     if A.ndim < 2 or A.shape[-2] != A.shape[-1]:
         check_matrices("torch.linalg.ldl_factor_ex", A)
     if not (A.is_floating_point() or A.is_complex()):
@@ -140,7 +140,7 @@ def _ldl(A: Tensor, checked: bool) -> tuple[Tensor, Tensor, Tensor]:
             f"{long_of(A)}"
         )
     check_floats("torch.linalg.ldl_factor_ex", A, "ldl_factor_cpu")
-    found: tuple[Tensor, Tensor, Tensor] = APPLY["ldl_factor"](A, checked=checked)
+    found: tuple[Tensor, Tensor, Tensor] = APPLY["ldl_factor"](A, hermitian=bool(hermitian), checked=checked)
     return found
 
 
@@ -153,8 +153,6 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
         raise RuntimeError(
             f"{name}: Expected B to have at least 2 dimensions, but it has {B.ndim} dimensions instead"
         )
-    if hermitian and LD.is_complex():
-        raise NotImplementedError(f"{name}: Hermitian matrices of complex numbers are not there yet")
     if tuple(pivots.shape) != tuple(LD.shape[:-1]):
         raise RuntimeError(
             f"{name}: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
@@ -174,7 +172,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
             f"matrix is {B.shape[-2]} by {B.shape[-1]}"
         )
     LD, B = _batched(name, LD.detach(), B)
-    return APPLY["ldl_solve"](LD, pivots.expand(*LD.shape[:-1]), B)
+    return APPLY["ldl_solve"](LD, pivots.expand(*LD.shape[:-1]), B, hermitian=bool(hermitian))
 
 
 # -- reflections ---------------------------------------------------------------------------------------------
@@ -197,7 +195,7 @@ def geqrf(input: Tensor) -> Any:
 
 
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
-    """The first n columns of H_1 H_2 ... H_k of (..., m, n) and (..., k), with H_i = 1 - tau_i v_i v_i^T and
+    """The first n columns of H_1 H_2 ... H_k of (..., m, n) and (..., k), with H_i = 1 - tau_i v_i v_i^H and
     v_i the i-th column of ``input`` below its diagonal, with a 1 on it."""
     name = "torch.linalg.householder_product"
     if input.ndim < 2:
@@ -229,7 +227,7 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
 def ormqr(
     input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
-    """Q C (C Q unless ``left``), or with Q^T, of the whole square Q that (input, tau) stand for, see
+    """Q C (C Q unless ``left``), or with Q^H, of the whole square Q that (input, tau) stand for, see
     ``linalg.householder_product``; ``input2`` is tau and ``input3`` is C.
 
     >>> import jtorch
@@ -265,7 +263,7 @@ def ormqr(
     check_floats(name, input, "ormqr_cpu")
     if left:
         return APPLY["reflected"](input, tau, other, transposed=bool(transpose))
-    return APPLY["reflected"](input, tau, other.mT, transposed=not transpose).mT
+    return APPLY["reflected"](input, tau, other.mH, transposed=not transpose).mH
 
 
 def _check_tau(name: str, input: Tensor, tau: Tensor) -> None:

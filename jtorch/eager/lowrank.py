@@ -19,13 +19,13 @@ def _basis(A: Tensor, q: int, niter: int) -> Tensor:
     towards them by ``niter`` iterations."""
     Q = qr(matmul(A, randn(A.shape[-1], q, dtype=A.dtype))).Q
     for _ in range(niter):
-        Q = qr(matmul(A.mT, Q)).Q
+        Q = qr(matmul(A.mH, Q)).Q
         Q = qr(matmul(A, Q)).Q
     return Q
 
 
 def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None) -> Any:
-    """(U, S, V) with q columns each and A - M near U diag(S) V^T: the largest singular values of (..., m, n),
+    """(U, S, V) with q columns each and A - M near U diag(S) V^H: the largest singular values of (..., m, n),
     found from random directions.
 
     >>> import jtorch
@@ -37,10 +37,10 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
     if M is not None:
         A = A - M
     wide = A.shape[-2] < A.shape[-1]
-    A = A.mT if wide else A
+    A = A.mH if wide else A
     Q = _basis(A, 6 if q is None else q, 2 if niter is None else niter)
-    U, S, Vh = svd(matmul(Q.mT, A), full_matrices=False)
-    U, V = matmul(Q, U), Vh.mT
+    U, S, Vh = svd(matmul(Q.mH, A), full_matrices=False)
+    U, V = matmul(Q, U), Vh.mH
     return (V, S, U) if wide else (U, S, V)
 
 

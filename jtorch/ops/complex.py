@@ -12,6 +12,11 @@ import numpy as np
 from jtorch.core.op import elementwise, opaque
 
 
+def real_dtype(dtype):
+    """The dtype of the parts of complex numbers; that of reals as it is."""
+    return _PARTS.get(dtype, dtype)
+
+
 def _real_dtype(dtypes, statics):
     return _PARTS[dtypes[0]]
 

@@ -1,6 +1,7 @@
-"""Factors of matrices as LAPACK keeps them: Householder's reflections, and L D L^T of symmetric matrices.
+"""Factors of matrices as LAPACK keeps them: Householder's reflections, L D L^T of symmetric matrices and
+L D L^H of Hermitian ones.
 
-The k-th reflection is H_k = 1 - tau_k v_k v_k^T, and v_k the k-th column of a matrix below its diagonal, with
+The k-th reflection is H_k = 1 - tau_k v_k v_k^H, and v_k the k-th column of a matrix below its diagonal, with
 a 1 on it and zeros above.
 Source: G. Golub, C. Van Loan, "Matrix Computations", sections 5.1 and 4.4
 """
@@ -10,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from jtorch.core.op import opaque
-from jtorch.ops.contraction import swap
-from jtorch.ops.linear_algebra import below, dtype_of
+from jtorch.ops.linear_algebra import adjoint, below, conjugate, dtype_of
 
 _INT = np.dtype(np.int64)
 _INT32 = np.dtype(np.int32)
@@ -29,20 +29,21 @@ def geqrf(xp, x):
     return xp.geqrf(x)
 
 
-@opaque(shape=lambda x, tau, y, transposed: y, public=None, grad_name="OrmqrBackward0")
+@opaque(shape=lambda x, tau, y, transposed: y, public=None, holomorphic=False, grad_name="OrmqrBackward0")
 def reflected(xp, x, tau, y, *, transposed):
-    """H_1 ... H_k y, or H_k ... H_1 y; the reflections are the columns of ``x``."""
+    """H_1 ... H_k y, or H_k^H ... H_1^H y; the reflections are the columns of ``x``."""
     return xp.reflected(x, tau, y, transposed=transposed)
 
 
 @reflected.vjp
 def _(xp, g, x, tau, y, transposed, needs):
-    """Step by step: with z after H from y before it, gy = H g, gtau = -<v^T g, v^T y> and
-    gv = -tau (g (v^T y)^T + y (v^T g)^T)."""
+    """Step by step: with z after H from y before it, gy = H^H g, gtau = -<v^H y, v^H g> and
+    gv = -(conj(tau) g (v^H y)^H + tau y (v^H g)^H). Of H^H it is the same with conj(tau) for tau."""
     if not (needs[0] or needs[1]):
         return None, None, xp.reflected(x, tau, g, transposed=not transposed)
     n, count = x.ndim, tau.shape[-1]
-    steps = [(_vector(xp, x, k), _part(xp, tau, k)) for k in range(count)]
+    used = conjugate(xp, tau) if transposed else tau
+    steps = [(_vector(xp, x, k), _part(xp, used, k)) for k in range(count)]
     order = list(range(count)) if transposed else list(reversed(range(count)))
     before = {}
     for k in order:
@@ -51,16 +52,22 @@ def _(xp, g, x, tau, y, transposed, needs):
     columns, factors = {}, {}
     for k in reversed(order):
         v, t = steps[k]
-        along, across = xp.matmul(swap(xp, v), before[k]), xp.matmul(swap(xp, v), g)
-        factors[k] = -xp.sum(along * across, axis=(n - 2, n - 1), keepdims=False)
-        both = xp.matmul(g, swap(xp, along)) + xp.matmul(before[k], swap(xp, across))
-        columns[k] = -(t * both)
-        g = _mirrored(xp, v, t, g)
-    return _matrix(xp, columns, x), _line(xp, factors, tau), g
+        along, across = xp.matmul(adjoint(xp, v), before[k]), xp.matmul(adjoint(xp, v), g)
+        factors[k] = -xp.sum(conjugate(xp, along) * across, axis=(n - 2, n - 1), keepdims=False)
+        first, second = xp.matmul(g, adjoint(xp, along)), xp.matmul(before[k], adjoint(xp, across))
+        columns[k] = -_scaled(xp, t, first, second)
+        g = _mirrored(xp, v, conjugate(xp, t), g)
+    to_used = _line(xp, factors, tau)
+    return _matrix(xp, columns, x), conjugate(xp, to_used) if transposed else to_used, g
+
+
+def _scaled(xp, t, x, y):
+    """conj(t) x + t y"""
+    return xp.conj(t) * x + t * y if dtype_of(t).kind == "c" else t * (x + y)
 
 
 def _mirrored(xp, v, t, y):
-    return y - t * xp.matmul(v, xp.matmul(swap(xp, v), y))
+    return y - t * xp.matmul(v, xp.matmul(adjoint(xp, v), y))
 
 
 def _vector(xp, x, k):
@@ -98,31 +105,34 @@ def _line(xp, factors, like):
 
 
 @opaque(
-    shape=lambda x, checked: (x, x[:-1], x[:-2]),
+    shape=lambda x, hermitian, checked: (x, x[:-1], x[:-2]),
     n_outputs=3,
     dtype=lambda dtypes, statics: (dtypes[0], _INT32, _INT32),
     public=None,
     may_raise=True,
     differentiable=False,
 )
-def ldl_factor(xp, x, *, checked):
+def ldl_factor(xp, x, *, hermitian, checked):
     """(L below the diagonal and D's blocks on it, LAPACK's pivots, its info); only the lower triangle of
-    ``x`` is
-    read. ``checked`` for zeros in D."""
-    return xp.ldl_factor(x, checked=checked)
+    ``x`` is read. L D L^H where ``hermitian``; ``checked`` for zeros in D."""
+    return xp.ldl_factor(x, hermitian=hermitian, checked=checked)
 
 
 @opaque(
-    shape=lambda x, pivots, y: y,
+    shape=lambda x, pivots, y, hermitian: y,
     dtype=lambda dtypes, statics: dtypes[2],
     public=None,
+    holomorphic=False,
     grad_name="LinalgLdlSolveBackward0",
 )
-def ldl_solve(xp, x, pivots, y):
+def ldl_solve(xp, x, pivots, y, *, hermitian):
     """``z`` with ``a z = y``, given ``ldl_factor(a)``: no gradient goes to the factors."""
-    return xp.ldl_solve(x, pivots, y)
+    return xp.ldl_solve(x, pivots, y, hermitian=hermitian)
 
 
 @ldl_solve.vjp
-def _(xp, g, x, pivots):
-    return None, None, xp.ldl_solve(x, pivots, g)
+def _(xp, g, x, pivots, hermitian):
+    if hermitian:
+        return None, None, xp.ldl_solve(x, pivots, g, hermitian=True)
+    found = xp.ldl_solve(x, pivots, conjugate(xp, g), hermitian=False)  # a^-H g of a symmetric a
+    return None, None, conjugate(xp, found)

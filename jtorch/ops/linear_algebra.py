@@ -3,6 +3,9 @@
 Source of the gradients: M. Giles, "Collected matrix derivative results for forward and reverse mode
 algorithmic differentiation" (2008); for the Cholesky factor I. Murray, "Differentiation of the Cholesky
 decomposition" (2016), arXiv:1602.07527.
+
+Of complex matrices: what is holomorphic and has one output has the gradient of reals, see
+``node.complex_class``; the others write out conjugates and say ``holomorphic=False``.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from jtorch.core.op import composite, opaque
+from jtorch.ops.complex import real_dtype
 from jtorch.ops.contraction import swap
 
 _INT = np.dtype(np.int64)
@@ -19,6 +23,16 @@ _INT32 = np.dtype(np.int32)
 def dtype_of(x):
     """NumPy's dtype of an array, a traced one or a Tensor."""
     return getattr(x.dtype, "numpy", x.dtype)
+
+
+def conjugate(xp, x):
+    """``conj`` of complex numbers; reals are not touched."""
+    return xp.conj(x) if dtype_of(x).kind == "c" else x
+
+
+def adjoint(xp, x):
+    """The conjugate transposes of matrices."""
+    return conjugate(xp, swap(xp, x))
 
 
 def below(xp, x, diagonal):
@@ -45,7 +59,14 @@ def _of_batch(*shapes, **_):
     return shapes[0][:-2]
 
 
-@opaque(shape=lambda x: x, public=None, may_raise=True, grad_name="LinalgInvExBackward0", leads=True)
+@opaque(
+    shape=lambda x: x,
+    public=None,
+    may_raise=True,
+    holomorphic=False,
+    grad_name="LinalgInvExBackward0",
+    leads=True,
+)
 def inv(xp, x):
     return xp.inv(x)
 
@@ -56,7 +77,7 @@ def _(xp, g, out):
 
 
 def _inv_vjp(xp, g, out):
-    turned = swap(xp, out)
+    turned = adjoint(xp, out)
     return -xp.matmul(xp.matmul(turned, g), turned)
 
 
@@ -67,6 +88,7 @@ def _with_info(name):
         n_outputs=2,
         dtype=lambda dtypes, statics: (dtypes[0], _INT32),
         public=None,
+        holomorphic=False,
         grad_name=name,
         leads=True,
     )
@@ -82,18 +104,25 @@ def _(xp, g, out0):
     return _inv_vjp(xp, g[0], out0)
 
 
-@opaque(shape=lambda x, y: y, public=None, may_raise=True, grad_name="LinalgSolveExBackward0", leads=True)
+@opaque(
+    shape=lambda x, y: y,
+    public=None,
+    may_raise=True,
+    holomorphic=False,
+    grad_name="LinalgSolveExBackward0",
+    leads=True,
+)
 def solve(xp, x, y):
     return xp.solve(x, y)
 
 
 @solve.vjp
 def _(xp, g, x, out, needs):
-    return _solve_vjp(xp, xp.solve(swap(xp, x), g), out, needs)
+    return _solve_vjp(xp, xp.solve(adjoint(xp, x), g), out, needs)
 
 
 def _solve_vjp(xp, gy, out, needs):
-    return -xp.matmul(gy, swap(xp, out)) if needs[0] else None, gy
+    return -xp.matmul(gy, adjoint(xp, out)) if needs[0] else None, gy
 
 
 @_with_info("LinalgSolveExBackward0")
@@ -103,7 +132,7 @@ def solve_ex(xp, x, y):
 
 @solve_ex.vjp
 def _(xp, g, x, out0, needs):
-    return _solve_vjp(xp, xp.solve_ex(swap(xp, x), g[0])[0], out0, needs)
+    return _solve_vjp(xp, xp.solve_ex(adjoint(xp, x), g[0])[0], out0, needs)
 
 
 @opaque(
@@ -123,9 +152,16 @@ def _(xp, g, x, out, lower, unit, needs):
     return below(xp, gx, -int(unit)) if lower else above(xp, gx, int(unit)), gy
 
 
-@opaque(shape=lambda x: x, public=None, may_raise=True, grad_name="LinalgCholeskyExBackward0", leads=True)
+@opaque(
+    shape=lambda x: x,
+    public=None,
+    may_raise=True,
+    holomorphic=False,
+    grad_name="LinalgCholeskyExBackward0",
+    leads=True,
+)
 def cholesky(xp, x):
-    """The lower factor of symmetric positive-definite matrices; only their lower triangle is read."""
+    """The lower factor of Hermitian positive-definite matrices; only their lower triangle is read."""
     return xp.cholesky(x)
 
 
@@ -135,12 +171,11 @@ def _(xp, g, out):
 
 
 def _cholesky_vjp(xp, g, out):
-    inner = xp.matmul(swap(xp, out), g)
-    inner = 0.5 * (below(xp, inner, 0) + below(xp, inner, -1))
-    inner = 0.5 * (inner + swap(xp, inner))  # the input is symmetric, and so is its gradient
-    turned = swap(xp, out)
+    turned = adjoint(xp, out)
+    inner = xp.matmul(turned, g)
+    inner = 0.5 * (below(xp, inner, 0) + adjoint(xp, below(xp, inner, -1)))  # as if all of x were read
     left = xp.triangular_solve(turned, inner, lower=False, unit=False)
-    return swap(xp, xp.triangular_solve(turned, swap(xp, left), lower=False, unit=False))
+    return adjoint(xp, xp.triangular_solve(turned, adjoint(xp, left), lower=False, unit=False))
 
 
 @_with_info("LinalgCholeskyExBackward0")
@@ -153,21 +188,21 @@ def _(xp, g, out0):
     return _cholesky_vjp(xp, g[0], out0)
 
 
-@composite(public=None, grad_name="CholeskySolveBackward0", fuses=False)
+@composite(public=None, holomorphic=False, grad_name="CholeskySolveBackward0", fuses=False)
 def cholesky_solve(xp, y, factor):
-    """``z`` with ``factor factor^T z = y`` for a lower ``factor``; its other triangle is not read."""
+    """``z`` with ``factor factor^H z = y`` for a lower ``factor``; its other triangle is not read."""
     half = xp.triangular_solve(factor, y, lower=True, unit=False)
-    return xp.triangular_solve(swap(xp, factor), half, lower=False, unit=False)
+    return xp.triangular_solve(adjoint(xp, factor), half, lower=False, unit=False)
 
 
 @cholesky_solve.vjp
 def _(xp, g, factor, out, needs):
     half = xp.triangular_solve(factor, g, lower=True, unit=False)
-    gy = xp.triangular_solve(swap(xp, factor), half, lower=False, unit=False)
+    gy = xp.triangular_solve(adjoint(xp, factor), half, lower=False, unit=False)
     if not needs[1]:
         return gy, None
-    product = xp.matmul(gy, swap(xp, out))  # of the whole square, as in PyTorch
-    return gy, -xp.matmul(product + swap(xp, product), below(xp, factor, 0))
+    product = xp.matmul(gy, adjoint(xp, out))  # of the whole square, as in PyTorch
+    return gy, -xp.matmul(product + adjoint(xp, product), below(xp, factor, 0))
 
 
 @opaque(shape=_of_batch, public=None, grad_name="LinalgDetBackward0", leads=True)
@@ -199,8 +234,9 @@ def _(xp, g, x, out):
 @opaque(
     shape=lambda x: (x[:-2], x[:-2]),
     n_outputs=2,
-    dtype=lambda dtypes, statics: (dtypes[0], dtypes[0]),
+    dtype=lambda dtypes, statics: (dtypes[0], real_dtype(dtypes[0])),
     public=None,
+    holomorphic=False,
     grad_name="LinalgSlogdetBackward0",
     leads=True,
 )
@@ -211,7 +247,15 @@ def slogdet(xp, x):
 
 @slogdet.vjp
 def _(xp, g, x):
-    return _column(xp, g[1]) * xp.inv_transposed(x)  # the sign is constant
+    """The sign of a real determinant is constant. A complex one turns by i Im(tr(x^-1 dx)).
+
+    Source: PyTorch's ``slogdet_backward``, torch/csrc/autograd/FunctionsManual.cpp
+    """
+    scale = g[1]
+    if dtype_of(x).kind == "c":
+        sign, _ = xp.slogdet(x)
+        scale = xp.make_complex(scale, xp.imag_part(xp.conj(sign) * g[0]))
+    return _column(xp, scale) * conjugate(xp, xp.inv_transposed(x))
 
 
 @opaque(shape=lambda x: x, public=None, leads=True)
@@ -252,6 +296,7 @@ def _(xp, g, x):
     dtype=lambda dtypes, statics: (dtypes[0], _INT32),
     public=None,
     may_raise=True,
+    holomorphic=False,
     grad_name="LinalgLuFactorExBackward0",
     leads=True,
 )
@@ -265,8 +310,8 @@ def lu_factor(xp, x, *, checked):
 def _(xp, g, out0, out1):
     """Of x = P L U, with U1 the square of U, and gU1 of its gradient:
 
-    square or wide: P L^-T [(gU1 U1^T + tril(L^T gL - gU U^T, -1)) U1^-T, what is right of gU1]
-    tall: P (gL + [L1^-T triu(gU U^T - L^T gL), 0]) U^-T, with L1 the square of L
+    square or wide: P L^-H [(gU1 U1^H + tril(L^H gL - gU U^H, -1)) U1^-H, what is right of gU1]
+    tall: P (gL + [L1^-H triu(gU U^H - L^H gL), 0]) U^-H, with L1 the square of L
 
     Source: PyTorch's derivation above ``plu_backward``, torch/csrc/autograd/FunctionsManual.cpp
     """
@@ -275,22 +320,22 @@ def _(xp, g, out0, out1):
     k = min(rows, columns)
     square, upper = _part(xp, out0, (k, k)), _part(xp, above(xp, out0, 0), (k, columns))
     to_lower, to_upper = _part(xp, below(xp, g, -1), (rows, k)), _part(xp, above(xp, g, 0), (k, columns))
-    by_lower = xp.matmul(_turned_lower(xp, _part(xp, out0, (rows, k))), to_lower)
-    by_upper = xp.matmul(to_upper, swap(xp, upper))
+    by_lower = xp.matmul(_adjoint_lower(xp, _part(xp, out0, (rows, k))), to_lower)
+    by_upper = xp.matmul(to_upper, adjoint(xp, upper))
     if rows > columns:
         inner = above(xp, by_upper - by_lower, 0)
         first = _part(xp, to_lower, (k, k)) + xp.triangular_solve(
-            swap(xp, square), inner, lower=False, unit=True
+            adjoint(xp, square), inner, lower=False, unit=True
         )
         left = xp.cat(first, _part(xp, to_lower, (rows, k), (k, 0)), axis=n - 2)
-        both = _by_turned_inverse(xp, square, left)
+        both = _by_adjoint_inverse(xp, square, left)
     else:
         first = _part(xp, to_upper, (k, k))
-        inner = xp.matmul(first, swap(xp, above(xp, square, 0))) + below(xp, by_lower - by_upper, -1)
-        both = _by_turned_inverse(xp, square, inner)
+        inner = xp.matmul(first, adjoint(xp, above(xp, square, 0))) + below(xp, by_lower - by_upper, -1)
+        both = _by_adjoint_inverse(xp, square, inner)
         if columns > rows:
             both = xp.cat(both, _part(xp, to_upper, (k, columns), (0, k)), axis=n - 1)
-        both = xp.triangular_solve(swap(xp, square), both, lower=False, unit=True)
+        both = xp.triangular_solve(adjoint(xp, square), both, lower=False, unit=True)
     order = xp.row_order(out1, n=rows)
     places = xp.iota(shape=(*out0.shape[:-2], rows, rows), axis=n - 1, dtype=_INT)
     moved = xp.cast(xp.eq(places, xp.unsqueeze(order, axes=(n - 1,))), dtype=dtype_of(g))  # x[order] = L U
@@ -304,17 +349,17 @@ def _part(xp, x, stop, start=(0, 0)):
     return xp.slice(x, start=start, stop=(*batch, *stop), step=step)
 
 
-def _by_turned_inverse(xp, upper, x):
-    """x U^-T for the upper triangle U."""
-    return swap(xp, xp.triangular_solve(upper, swap(xp, x), lower=False, unit=False))
+def _by_adjoint_inverse(xp, upper, x):
+    """x U^-H for the upper triangle U."""
+    return adjoint(xp, xp.triangular_solve(upper, adjoint(xp, x), lower=False, unit=False))
 
 
-def _turned_lower(xp, lu):
+def _adjoint_lower(xp, lu):
     lower = below(xp, lu, -1)
     n = lower.ndim
     row = xp.iota(shape=tuple(lower.shape), axis=n - 2, dtype=_INT)
     column = xp.iota(shape=tuple(lower.shape), axis=n - 1, dtype=_INT)
-    return swap(xp, lower + xp.cast(xp.eq(row, column), dtype=dtype_of(lower)))
+    return adjoint(xp, lower + xp.cast(xp.eq(row, column), dtype=dtype_of(lower)))
 
 
 @opaque(

@@ -105,15 +105,6 @@ def test_what_has_no_order_is_refused():
             function(z, z)
 
 
-def test_hermitian_matrices_have_no_ldl_factors():
-    z = jtorch.tensor([[2.0 + 0j, 1j], [-1j, 3.0]])
-    pivots = jtorch.tensor([1, 2], dtype=jtorch.int32)
-    with pytest.raises(NotImplementedError, match="complex matrices"):
-        jtorch.linalg.ldl_factor(z, hermitian=True)
-    with pytest.raises(NotImplementedError, match="Hermitian matrices"):
-        jtorch.linalg.ldl_solve(z, pivots, z, hermitian=True)
-
-
 def test_comparison_has_no_order():
     with pytest.raises(NotImplementedError, match="no order"):
         _ = jtorch.tensor([1j]) < jtorch.tensor([2j])

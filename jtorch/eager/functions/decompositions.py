@@ -26,17 +26,17 @@ _UPLO = ("L", "U", "l", "u")
 
 @autocasts("float32")
 def eigh(A: Tensor, UPLO: str = "L") -> Any:
-    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric (..., n, n).
+    """(eigenvalues in ascending order, eigenvectors as columns) of Hermitian (..., n, n).
 
     Only the triangle that ``UPLO`` names is read. The gradient of the vectors is finite only where no two
-    eigenvalues are equal.
+    eigenvalues are equal, and of complex ones defined only for what does not depend on their phases.
     """
     return return_types.linalg_eigh(*APPLY["eigh"](_triangle(A, UPLO)))
 
 
 @autocasts("float32")
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
-    """The eigenvalues of symmetric (..., n, n) in ascending order."""
+    """The eigenvalues of Hermitian (..., n, n) in ascending order."""
     return APPLY["eigvalsh"](_triangle(A, UPLO))
 
 
@@ -44,7 +44,7 @@ def _triangle(A: Tensor, uplo: str) -> Tensor:
     check_matrices("linalg.eigh", A, dtype="linalg_eigh_cpu")
     if uplo not in _UPLO:
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {uplo}")
-    return A if uplo in "Ll" else A.mT
+    return A if uplo in "Ll" else A.mH
 
 
 @autocasts("float32")
@@ -54,29 +54,24 @@ def eig(A: Tensor) -> Any:
     The gradient of the vectors is finite only where no two eigenvalues are equal, and defined only for what
     does not depend on their phases.
     """
-    _check_general("linalg.eig", A)
+    check_matrices("linalg.eig", A)
     return return_types.linalg_eig(*APPLY["eig"](A))
 
 
 @autocasts("float32")
 def eigvals(A: Tensor) -> Tensor:
     """The eigenvalues of (..., n, n), complex and in no order."""
-    _check_general("linalg.eigvals", A)
+    check_matrices("linalg.eigvals", A)
     values: Tensor = APPLY["eig"](A)[0]
     return values
-
-
-def _check_general(name: str, A: Tensor) -> None:
-    if A.is_complex() and A.ndim > 1 and A.shape[-1] == A.shape[-2]:
-        return
-    check_matrices(name, A)
 
 
 @autocasts("float32")
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """(U, S, Vh) with A = U diag(S) Vh, S descending. Raises LinAlgError for NaN and infinity.
 
-    The gradient of U and Vh is finite only where no two singular values are equal.
+    The gradient of U and Vh is finite only where no two singular values are equal, and of complex ones
+    defined only for what does not depend on their phases.
     """
     check_matrices("linalg.svd", A, square=False, dtype="linalg_svd_cpu" if A.is_floating_point() else None)
     _no_driver("linalg.svd", driver)
@@ -92,11 +87,11 @@ def _no_driver(name: str, driver: str | None) -> None:
 
 @autocasts("float32")
 def svd_old(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
-    """(U, S, V) with input = U diag(S) V^T: ``linalg.svd`` under its old name in the module ``torch``."""
+    """(U, S, V) with input = U diag(S) V^H: ``linalg.svd`` under its old name in the module ``torch``."""
     if not compute_uv:
         raise NotImplementedError("svd(): compute_uv=False: use linalg.svdvals")
     U, S, Vh = svd(input, full_matrices=not some)
-    return return_types.svd(U, S, Vh.mT)
+    return return_types.svd(U, S, Vh.mH)
 
 
 @autocasts("float32")
@@ -160,7 +155,7 @@ def pinv(
     rcond: Any = None,
 ) -> Tensor:
     """The pseudo-inverses of (..., m, n): singular values up to max(atol, rtol * the largest) count as 0."""
-    if A.ndim < 2 or not A.is_floating_point() or A.element_size() < 4:
+    if A.ndim < 2 or not (A.is_floating_point() or A.is_complex()) or A.element_size() < 4:
         raise RuntimeError(
             f"linalg.pinv({long_of(A)}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of "
             "float, double, cfloat or cdouble types"

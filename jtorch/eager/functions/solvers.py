@@ -28,7 +28,7 @@ def long_of(tensor: Tensor) -> str:
 
 
 def check_matrices(name: str, A: Tensor, square: bool = True, dtype: str | None = None) -> None:
-    """Raise PyTorch's errors for what is no batch of (square) matrices of floats.
+    """Raise PyTorch's errors for what is no batch of (square) matrices of floats or complex numbers.
 
     ``dtype`` says how a wrong dtype is told: None as a sentence, else as the kernel that is missing.
     """
@@ -44,7 +44,7 @@ def check_matrices(name: str, A: Tensor, square: bool = True, dtype: str | None 
 
 def check_floats(name: str, A: Tensor, dtype: str | None = None) -> None:
     if A.is_complex():
-        raise NotImplementedError(f"{name}: complex matrices are not there yet")
+        return
     if not A.is_floating_point():
         if dtype is not None:
             raise NotImplementedError(f"\"{dtype}\" not implemented for '{long_of(A)}'")
@@ -101,9 +101,12 @@ def slogdet(input: Tensor) -> Any:
 
 
 def logdet(input: Tensor) -> Tensor:
-    """The logarithm of the determinant: -inf where it is 0, NaN where it is negative."""
+    """The logarithm of the determinant: -inf where it is 0, NaN where it is negative; of complex matrices its
+    principal value."""
     check_matrices("logdet", input)
     sign, value = APPLY["slogdet"](input)
+    if input.is_complex():
+        return APPLY["log"](sign) + value
     return APPLY["where"](APPLY["lt"](sign, 0), math.nan, value)
 
 
@@ -187,18 +190,18 @@ def solve_triangular(
 
 @autocasts("float32")
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
-    """L with A = L L^T for symmetric positive-definite (..., n, n); its transpose if ``upper``.
+    """L with A = L L^H for Hermitian positive-definite (..., n, n); its conjugate transpose if ``upper``.
 
     Raises LinAlgError where A is not positive-definite.
     """
     L = APPLY["cholesky"](_lower(A, upper))
-    return L.mT if upper else L
+    return L.mH if upper else L
 
 
 def _lower(A: Tensor, upper: bool) -> Tensor:
     """``A`` with what is to be read of it in its lower triangles."""
     check_matrices("linalg.cholesky", A, dtype="cholesky_cpu" if A.is_floating_point() else None)
-    return A.mT if upper else A
+    return A.mH if upper else A
 
 
 @autocasts("float32")
@@ -218,7 +221,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     if check_errors:
         return return_types.linalg_cholesky_ex(*_checked("linalg.cholesky_ex", cholesky, A, upper=upper))
     L, info = APPLY["cholesky_ex"](_lower(A, upper))
-    return return_types.linalg_cholesky_ex(L.mT if upper else L, info)
+    return return_types.linalg_cholesky_ex(L.mH if upper else L, info)
 
 
 @autocasts("float32")
@@ -230,7 +233,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
         raise RuntimeError(
             f"{which} should have at least 2 dimensions, but has {min(input.ndim, L.ndim)} dimensions instead"
         )
-    lower = L.mT if upper else L
+    lower = L.mH if upper else L
     check_matrices("cholesky_solve", L, dtype="cholesky_solve_cpu")
     lower, input = _batched("cholesky_solve", lower, input)
     return APPLY["cholesky_solve"](input, lower)
@@ -290,15 +293,15 @@ def lu_parts(LU: Tensor, pivots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """X with A X = B (X A = B unless ``left``; A^T for A where ``adjoint``), given ``lu_factor(A)``."""
+    """X with A X = B (X A = B unless ``left``; A^H for A where ``adjoint``), given ``lu_factor(A)``."""
     if not left:
-        return lu_solve(LU, pivots, B.mT, adjoint=not adjoint).mT
+        return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
     check_matrices("torch.linalg.lu_solve", LU)
     order = APPLY["row_order"](pivots, n=LU.shape[-1])
     LU, B = _batched("torch.linalg.lu_solve", LU, B)
     if adjoint:
-        inner = solve_triangular(LU.mT, B, upper=False)
-        inner = solve_triangular(LU.mT, inner, upper=True, unitriangular=True)
+        inner = solve_triangular(LU.mH, B, upper=False)
+        inner = solve_triangular(LU.mH, inner, upper=True, unitriangular=True)
         order = order.argsort(-1).unsqueeze(-1).expand(*B.shape)
         return APPLY["gather"](inner, order, axis=B.ndim - 2)
     order = order.unsqueeze(-1).expand(*B.shape)
@@ -332,11 +335,12 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
         rcond = float(np.finfo(A._data.dtype).eps) * max(m, n)
     solution = matmul(APPLY["pinv"](A, 0.0, rcond, hermitian=False), X)
     values = APPLY["svdvals"](A.detach())
-    empty = wrap(op_module.CONTEXT.get().xp.full(0.0, shape=(0,), dtype=A._data.dtype))
+    empty = wrap(op_module.CONTEXT.get().xp.full(0.0, shape=(0,), dtype=values._data.dtype))
     rank = APPLY["gt"](values, values[..., :1] * rcond).sum(-1)
     residuals = empty
     if m > n and driver != "gelsy" and (_concrete(rank, "linalg.lstsq()") == n).all():
-        residuals = ((matmul(A, solution) - X) ** 2).sum(-2)
+        rest = matmul(A, solution) - X
+        residuals = ((rest.abs() if rest.is_complex() else rest) ** 2).sum(-2)
     shown = values if driver in ("gelsd", "gelss") else empty
     ranks = wrap(np.zeros((0,), np.int64)) if driver == "gels" else rank.to(int64)
     return return_types.linalg_lstsq(solution.squeeze(-1) if vectors else solution, residuals, ranks, shown)

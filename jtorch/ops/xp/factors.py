@@ -1,4 +1,5 @@
-"""Factors of matrices as LAPACK keeps them: Householder's reflections, and L D L^T of symmetric matrices."""
+"""Factors of matrices as LAPACK keeps them: Householder's reflections, L D L^T of symmetric matrices and
+L D L^H of Hermitian ones."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def reflected(x: Array, tau: Array, y: Array, *, transposed: bool) -> Array:
     multiply = get_lapack_funcs("ormqr", (x,))
     out, k = np.array(y, order="C"), tau.shape[-1]
     if out.size and k:
-        side = b"T" if transposed else b"N"
+        turned = b"C" if x.dtype.kind == "c" else b"T"
+        side = turned if transposed else b"N"
         for place in np.ndindex(x.shape[:-2]):
             vectors = np.asarray(x[place][:, :k], order="F")
             out[place], _, _ = multiply(b"L", side, vectors, tau[place], y[place], 64 * max(y.shape[-1], 1))
@@ -37,10 +39,10 @@ def reflected(x: Array, tau: Array, y: Array, *, transposed: bool) -> Array:
 
 
 @_in_scipys_lapack
-def ldl_factor(x: Array, *, checked: bool) -> tuple[Array, Array, Array]:
+def ldl_factor(x: Array, *, hermitian: bool, checked: bool) -> tuple[Array, Array, Array]:
     from scipy.linalg import get_lapack_funcs
 
-    factor = get_lapack_funcs("sytrf", (x,))
+    factor = get_lapack_funcs("hetrf" if hermitian and x.dtype.kind == "c" else "sytrf", (x,))
     out, pivots = np.zeros(x.shape, x.dtype), np.empty(x.shape[:-1], np.int32)
     info = np.zeros(x.shape[:-2], np.int32)
     if out.size:
@@ -56,15 +58,16 @@ def ldl_factor(x: Array, *, checked: bool) -> tuple[Array, Array, Array]:
     return out, pivots, info
 
 
-def ldl_solve(x: Array, pivots: Array, y: Array) -> Array:
+def ldl_solve(x: Array, pivots: Array, y: Array, *, hermitian: bool) -> Array:
     out = np.array(y, order="C")
+    turned = np.conjugate(x) if hermitian else x  # its transpose stands on the right of D
     for place in np.ndindex(x.shape[:-2]):
         blocks = _blocks(pivots[place])
         for start, stop, other in blocks:
-            _go_down(x[place], out[place], start, stop, other)
+            _go_down(x[place], turned[place], out[place], start, stop, other)
         for start, stop, other in reversed(blocks):
             z = out[place]
-            z[start:stop] -= x[place][stop:, start:stop].T @ z[stop:]
+            z[start:stop] -= turned[place][stop:, start:stop].T @ z[stop:]
             z[[stop - 1, other]] = z[[other, stop - 1]]
     return out
 
@@ -80,7 +83,7 @@ def _blocks(pivots: Array) -> list[tuple[int, int, int]]:
     return found
 
 
-def _go_down(x: Array, z: Array, start: int, stop: int, other: int) -> None:
+def _go_down(x: Array, turned: Array, z: Array, start: int, stop: int, other: int) -> None:
     """One step of solving for L and D, in the memory of ``z``."""
     z[[stop - 1, other]] = z[[other, stop - 1]]
     z[stop:] -= x[stop:, start:stop] @ z[start:stop]
@@ -88,9 +91,10 @@ def _go_down(x: Array, z: Array, start: int, stop: int, other: int) -> None:
         z[start] /= x[start, start]
         return
     a, b, c = x[start, start], x[start + 1, start], x[start + 1, start + 1]
+    beside = turned[start + 1, start]  # what stands above the diagonal
     first, second = z[start].copy(), z[start + 1].copy()
     # over b, which is the largest of the three, as LAPACK does it: a c - b^2 could overflow
-    p, q = a / b, c / b
+    p, q = a / beside, c / b
     scale = 1 / (p * q - 1)
-    z[start] = (q * (first / b) - second / b) * scale
-    z[start + 1] = (p * (second / b) - first / b) * scale
+    z[start] = (q * (first / beside) - second / b) * scale
+    z[start + 1] = (p * (second / b) - first / beside) * scale

@@ -40,8 +40,8 @@ def _first(x: Array, info: Any) -> tuple[Shape, int]:
 def _zero_pivot(x: Array) -> tuple[Shape, int]:
     from scipy.linalg import lapack
 
-    kind = "s" if x.dtype == np.float32 else "d"
-    return _first(x, lambda a: getattr(lapack, f"{kind}getrf")(a)[2])
+    factor = lapack.get_lapack_funcs("getrf", (x,))
+    return _first(x, lambda a: factor(a)[2])
 
 
 @_in_lapack
@@ -197,6 +197,12 @@ def svd(x: Array, *, full: bool) -> tuple[Array, Array, Array]:
     return u, s, vh
 
 
+def real_diagonal(x: Array, *, message: str) -> Array:
+    if not np.allclose(np.diagonal(x, axis1=-2, axis2=-1).imag, 0, atol=1e-2):
+        raise RuntimeError(message)
+    return np.array(x)
+
+
 @_in_lapack
 @_in_rows
 def qr(x: Array, *, complete: bool) -> tuple[Array, Array]:
@@ -214,20 +220,27 @@ def det(x: Array) -> Array:
 def slogdet(x: Array) -> tuple[Array, Array]:
     with np.errstate(invalid="ignore"):
         sign, logarithm = _linalg.slogdet(x)
-    return np.asarray(sign, x.dtype), np.asarray(logarithm, x.dtype)
+    return np.asarray(sign, x.dtype), np.asarray(logarithm, x.real.dtype)
 
 
 @_in_lapack
 def adjugate(x: Array) -> Array:
-    """det(x) inv(x), which exists for singular matrices, too: from the singular values, none divided by."""
+    """det(x) inv(x), which exists for singular matrices, too: from the singular values, none divided by.
+    That of a unitary matrix is its adjoint turned by its determinant."""
     n = x.shape[-1]
     if n == 0 or math.prod(x.shape) == 0 or not np.isfinite(x).all():
         return x * np.asarray(np.nan, x.dtype)
     u, s, vh = _linalg.svd(x)
     others = np.stack([np.prod(np.delete(s, k, -1), -1) for k in range(n)], -1)
-    sign = np.rint(_linalg.det(u) * _linalg.det(vh))[..., None]
-    middle = np.swapaxes(vh, -2, -1) * (others * sign)[..., None, :]
-    return (middle @ np.swapaxes(u, -2, -1)).astype(x.dtype, copy=False)
+    turn = _linalg.det(u) * _linalg.det(vh)
+    turn = (turn if turn.dtype.kind == "c" else np.rint(turn))[..., None]
+    middle = _adjoint(vh) * (others * turn)[..., None, :]
+    return (middle @ _adjoint(u)).astype(x.dtype, copy=False)
+
+
+def _adjoint(x: Array) -> Array:
+    turned = np.swapaxes(x, -2, -1)
+    return np.conjugate(turned) if x.dtype.kind == "c" else turned
 
 
 @_in_scipys_lapack
@@ -243,7 +256,7 @@ def lu_factor(x: Array, *, checked: bool) -> tuple[Array, Array]:
     ``checked`` for zeros on the diagonal of U."""
     from scipy.linalg import lapack
 
-    factor = lapack.sgetrf if x.dtype == np.float32 else lapack.dgetrf
+    factor = lapack.get_lapack_funcs("getrf", (x,))
     out, pivots = np.array(x, order="C"), np.empty((*x.shape[:-2], min(x.shape[-2:])), np.int32)
     if out.size:
         for place in np.ndindex(x.shape[:-2]):

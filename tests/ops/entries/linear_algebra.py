@@ -163,7 +163,9 @@ def _symmetric(draw, *shape):
 @entry("ldl_factor")
 def _(draw):
     shapes = [((3, 3), True), ((4, 4), False), ((2, 2, 2), False), ((0, 0), True)]
-    return [Sample((_symmetric(draw, *s),), {"checked": checked}) for s, checked in shapes]
+    return [
+        Sample((_symmetric(draw, *s),), {"hermitian": False, "checked": checked}) for s, checked in shapes
+    ]
 
 
 @entry("ldl_solve")
@@ -172,5 +174,11 @@ def _(draw):
     for shape, pivots in [((4, 4), [1, -4, -4, 4]), ((2, 2, 2), [[1, 2], [-2, -2]])]:
         factors = np.tril(draw.floats(*shape) + 3 * np.eye(shape[-1]))
         right = draw.floats(*shape[:-1], 3)
-        found.append(Sample((factors, np.array(pivots, np.int32), right), constant=(0,)))
+        arrays = (factors, np.array(pivots, np.int32), right)
+        found += [Sample(arrays, {"hermitian": hermitian}, constant=(0,)) for hermitian in (False, True)]
     return found
+
+
+@entry("real_diagonal")
+def _(draw):
+    return [Sample((draw.floats(*s),), {"message": "turned"}) for s in [(3, 3), (2, 2, 2), (0, 0)]]
