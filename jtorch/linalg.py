@@ -92,9 +92,8 @@ def diagonal(A: _Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> 
 
 def vander(x: _Tensor, *, N: int | None = None) -> _Tensor:
     """Powers 0 to N-1 of the last dim, as columns in ascending order."""
-    if not x.ndim:
-        raise RuntimeError("x must be at least one-dimensional.")
-    if N is not None and N <= 1:
+    x = x if x.ndim else x.unsqueeze(-1)
+    if (x.shape[-1] if N is None else N) <= 1:
         raise RuntimeError("N must be greater than 1.")
     return _powers(x, N, increasing=True)
 
