@@ -3,7 +3,9 @@
 Source of the gradients: J. Townsend, "Differentiating the singular value decomposition" (2016); M. Giles, "An
 extended collection of matrix derivative results" (2008); for wide QR D. Roberts and L. Roberts, "QR and LQ
 decomposition matrix backpropagation algorithms" (2020), arXiv:2009.10071; for the pseudo-inverse G. Golub and
-V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems" (1973).
+V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares problems" (1973); for complex
+matrices PyTorch's derivations above ``svd_backward``, ``linalg_eig_backward`` and ``linalg_qr_backward``,
+torch/csrc/autograd/FunctionsManual.cpp.
 """
 
 from __future__ import annotations
@@ -234,7 +236,7 @@ def _svd_gradient(xp, gu, gs, gvh, u, s, vh):
         inner = inner + _columns(xp, s) * _ratio(xp, right, gaps)
     if gaps is not None and dtype_of(u).kind == "c":
         both = left if right is None else right if left is None else left + right
-        xp.real_diagonal(both, message=_OF_SINGULAR_VECTORS)
+        xp.real_diagonal(both, message=_OF_SINGULAR_VECTORS)  # which may raise
         if left is not None:  # u_k against v_k, both of which may turn
             inner = inner + _ratio(xp, _on_diagonal(xp, left), 2.0 * _columns(xp, s))
     result = xp.matmul(xp.matmul(u, _as_factor(xp, inner, u)), vh)
