@@ -201,7 +201,7 @@ def _log_of_one_more(xp, x):
     return xp.clamp_min(x, 0.0) + xp.log1p(xp.exp(-xp.abs(x)))
 
 
-@_activation("DivBackward0")
+@_activation("DivBackward0", holomorphic=False)
 def softsign(xp, x):
     """x / (1 + |x|)"""
     return x / (xp.abs(x) + 1.0)
@@ -209,8 +209,14 @@ def softsign(xp, x):
 
 @softsign.vjp
 def _(xp, g, x):
-    below = xp.abs(x) + 1.0
-    return g / (below * below)
+    """Of complex numbers g / below - x / |x| Re(g conj(x)) / below^2, as |x| moves with both parts."""
+    size = xp.abs(x)
+    below = size + 1.0
+    dtype = getattr(x.dtype, "numpy", x.dtype)
+    if dtype.kind != "c":
+        return g / (below * below)
+    along = xp.real_part(g * xp.conj(x)) / (below * below * xp.where(xp.eq(size, 0.0), 1.0, size))
+    return g / below - x * along
 
 
 @_activation("SubBackward0")

@@ -118,7 +118,7 @@ def _eigh_gradient(xp, gw, gv, w, v):
         turn = xp.matmul(adjoint(xp, v), gv)
         if dtype_of(turn).kind == "c":
             turn = xp.real_diagonal(turn, message=f"linalg_eigh_backward: {_OF_EIGENVECTORS}")
-            turn = 0.5 * _skew(xp, turn)  # with which the gradient is Hermitian, as in PyTorch
+        turn = 0.5 * _skew(xp, turn)  # with which the gradient is Hermitian, as in PyTorch
         turn = _ratio(xp, turn, _differences(xp, w))
         turn = xp.where(_is_diagonal(xp, tuple(turn.shape)), 0.0, turn)
         inner = turn if inner is None else inner + turn

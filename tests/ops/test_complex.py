@@ -36,6 +36,8 @@ CALLS = {
     "div": (lambda L, x, y: x / y, [Z, W]),
     "div real": (lambda L, x, y: x / y, [X, W]),
     "neg": (lambda L, x: -x, [Z]),
+    "acosh": (lambda L, x: x.acosh(), [Z]),
+    "softsign": (lambda L, x: L.nn.functional.softsign(x), [Z]),
     "square": (lambda L, x: x**2, [Z]),
     "exp": (lambda L, x: x.exp(), [Z]),
     "log": (lambda L, x: x.log(), [Z]),
