@@ -12,8 +12,8 @@ from typing import Any
 from jtorch.core import op
 
 __all__ = [
-    "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling", "is_exporting",
-    "list_backends", "mark_dynamic", "reset", "scan", "while_loop",
+    "allow_in_graph", "cudagraph_mark_step_begin", "disable", "explain", "is_compiling",
+    "is_dynamo_compiling", "is_exporting", "list_backends", "mark_dynamic", "reset", "scan", "while_loop",
 ]  # fmt: skip
 
 
@@ -61,6 +61,20 @@ def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str |
     from jtorch.compile import compiler
 
     return compiler.disabled(fn, reason)
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """``fn`` itself, or a list of these: any function is recorded, with what it calls.
+
+    >>> import jtorch
+    >>> jtorch.compiler.allow_in_graph(jtorch.nn.functional.relu) is jtorch.nn.functional.relu
+    True
+    """
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(one) for one in fn]
+    if not callable(fn):
+        raise TypeError(f"allow_in_graph expects a callable, but got {type(fn).__name__}")
+    return fn
 
 
 def mark_dynamic(

@@ -109,6 +109,10 @@ MISSING = {
     "import torch.nn.modules.blah": "ModuleNotFoundError: No module named 'torch.nn.modules.blah'",
     "import torch.sigmoidal": "ModuleNotFoundError: No module named 'torch.sigmoidal'",
     "import torch.nn as nn; nn.Blah(3)": "AttributeError: jtorch has no torch.nn.Blah (here.py:1)",
+    "from torch.masked import MaskedTensor as t; t(1)": (
+        "NotImplementedError: jtorch has no torch.masked.MaskedTensor (here.py:1): masked tensors: not"
+    ),
+    "import torch.fx; torch.fx.wrap('len'); torch.fx.wrap(len)(3)": "TypeError: object of type 'int' has no",
     "from torch.fx import symbolic_trace as t; t(1)": (
         "NotImplementedError: jtorch has no torch.fx.symbolic_trace (here.py:1): torch's graph format: not"
     ),

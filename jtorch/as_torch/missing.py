@@ -25,7 +25,7 @@ NOT_PLANNED = {
     "torch.hub": "downloads of code: not planned",
     "torch.jit": "TorchScript: not planned, see jtorch.compile",
     "torch.library": "ops in C++: not planned, see jtorch.core.op",
-    "torch.masked": "masked tensors: not planned",
+    "torch.masked": "masked tensors: not planned, see the functions of torch.masked",
     "torch.nested": "nested tensors: not planned",
     "torch.quantization": "quantisation: not planned",
     "torch.sparse": "sparse tensors: not planned",

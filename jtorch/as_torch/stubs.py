@@ -12,7 +12,7 @@ from typing import Any
 from jtorch.as_torch.missing import NOT_PLANNED, PLANNED, place_of, sentence
 
 _NO_STUBS = (  # there, or nothing without it
-    "torch.jit", "torch.distributed.checkpoint", "torch.distributed.fsdp",
+    "torch.jit", "torch.distributed.checkpoint", "torch.distributed.fsdp", "torch.masked",
 )  # fmt: skip
 PACKAGES = tuple(n for n in (*PLANNED, *NOT_PLANNED) if n not in _NO_STUBS)
 
@@ -24,6 +24,7 @@ ABSENT = {
         "FullyShardedDataParallel", "LocalStateDictConfig", "MixedPrecision", "ShardedOptimStateDictConfig",
         "ShardedStateDictConfig", "ShardingStrategy", "StateDictType",
     ),
+    "torch.masked": ("MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor"),
 }  # fmt: skip
 
 
@@ -57,7 +58,13 @@ def is_absent(value: Any) -> bool:
     return isinstance(value, _Absent)
 
 
-_ANSWERS = {
+def _itself(fn_or_name: Any) -> Any:
+    """What ``torch.fx.wrap`` does where nothing traces symbolically: a mark that libraries set at import."""
+    return fn_or_name
+
+
+_ANSWERS: dict[str, dict[str, Any]] = {
+    "torch.fx": {"wrap": _itself},
     "torch.onnx": {"is_in_onnx_export": no},
 }
 

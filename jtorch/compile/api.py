@@ -18,6 +18,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from jtorch.compile import made_anew
 from jtorch.compile.asking import Asks, BoundFunction
 from jtorch.compile.decorator import P, R
+from jtorch.compile.eager_calls import form_of
 from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.inspect.fitting import LastCall, failing_guard
 from jtorch.compile.inspect.ledger import Ledger
@@ -205,6 +206,7 @@ class CompiledFunction(Asks, Generic[P, R]):
             recorder.tell_of_eager(error, Timings())
             return self.function(*args, **kwargs)
         plans = self.plans.setdefault(structure, [])
+        outdated = 0  # recordings of this call
         for _ in range(_LOOKS):
             recordings = self._recordings
             ways = 0 if other is None else 1
@@ -246,6 +248,13 @@ class CompiledFunction(Asks, Generic[P, R]):
                 return result
             if not found.news:  # else another thread changed something: look again
                 raise _not_accepted(found, leaves, self.name)
+            outdated += 1
+        if outdated == _LOOKS and not recorder.is_whole:
+            why = CompileError(
+                f"'{self.name}': each of {_LOOKS} recordings goes by something that had changed by its end"
+            )
+            recorder.eagerly.refuse(why, structure, form_of(leaves, context))
+            recorder.tell_of_eager(why, Timings())
         return self.function(*args, **kwargs)
 
     def _branches_too_often(self, ways: int) -> bool:

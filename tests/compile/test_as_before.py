@@ -196,7 +196,7 @@ def test_what_another_thread_changes_while_a_plan_is_made_is_seen(monkeypatch):
 def test_where_another_thread_never_rests_the_call_runs_eagerly(monkeypatch):
     net = Scaled().eval()
     net.scale = jtorch.tensor([1.0])
-    f = jtorch.compile(lambda x: net(x) + len(net.name))
+    f = jtorch.compile(lambda x: net(x) + len(net.name), fullgraph=False)
     net.name = "a"
     real, made = recorder.capture, []
 
@@ -207,6 +207,9 @@ def test_where_another_thread_never_rests_the_call_runs_eagerly(monkeypatch):
 
     monkeypatch.setattr(recorder, "capture", restless)
     x = jtorch.ones(2, 4)
-    found = f(x).detach().numpy()
+    with pytest.warns(jtorch.errors.EagerWarning, match="each of 10 recordings goes by"):
+        found = f(x).detach().numpy()
     np.testing.assert_allclose(found, net(x).detach().numpy() + len(net.name), rtol=1e-5)
+    assert len(made) == api._LOOKS
+    f(x)  # runs eagerly from now on, instead of being recorded as often
     assert len(made) == api._LOOKS

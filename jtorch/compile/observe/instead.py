@@ -23,6 +23,11 @@ def _number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) or is_array_stand_in(value) else value
 
 
+def _float(value: Any) -> Any:
+    number = _number(value)
+    return number if isinstance(number, float) else number / 1
+
+
 def _is_nan(value: Any) -> Any:
     return value != value
 
@@ -36,7 +41,7 @@ def _is_finite(value: Any) -> Any:
 
 
 _OF_FLOATS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
-    (float, _number), (math.isnan, _is_nan), (math.isinf, _is_infinite), (math.isfinite, _is_finite),
+    (math.isnan, _is_nan), (math.isinf, _is_infinite), (math.isfinite, _is_finite),
 )  # fmt: skip
 
 
@@ -80,12 +85,14 @@ def instead(callee: Any, args: list[Any]) -> Callable[[Any], Any] | None:
     kind = _kind_of(value)
     if not kind:
         return None
-    function = next((f for known, f in _OF_FLOATS if known is callee), None)
     if callee is int:
         return _number if kind == "i" else None
-    if function is not _number and (type(value) is Tensor or is_array_stand_in(value)):
+    if callee is float:
+        return _float if kind in "fi" else None
+    if type(value) is Tensor or is_array_stand_in(value) or kind == "b":
         return None
-    return function if kind == "f" else None
+    function = next((f for known, f in _OF_FLOATS if known is callee), None)
+    return value.function(callee) if function is None else function if kind == "f" else None
 
 
 def _kind_of(value: Any) -> str:

@@ -98,7 +98,7 @@ class Observer(Reading, Writing):
         self.refused: list[BaseException] = []  # what ended the recording, whatever the function did then
         self.versions_before: dict[int, tuple[list, int]] = {}  # id of a moved version cell -> it, as it was
         self.modules: dict[int, Any] = {}  # those that were called, see ``library``
-        self.relied = Relied()
+        self.relied = Relied(self.inside)
         self.classes: dict[type, bool] = {}  # of which classes they are, and whether jtorch's code runs
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.leaves: list[Any] = []  # the arguments themselves

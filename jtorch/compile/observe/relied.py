@@ -147,9 +147,10 @@ class ArrayFact:
 
 class Relied:
     """The modules and optimizers that a recording came upon, and what they were then: before code of the
-    library's read them."""
+    library's read them. Of those that it has made, which are ``inside``, no other thread knows."""
 
-    def __init__(self) -> None:
+    def __init__(self, inside: Mapping[int, Any]) -> None:
+        self._inside = inside
         self.met: dict[int, Any] = {}
         self.opened: dict[
             int, Any
@@ -183,7 +184,8 @@ class Relied:
     def _look(self, module: Any) -> None:
         for each in _trees([module], self._looked_at):
             self._looked_at[id(each)] = each
-            self._then += facts_of_module(each)
+            if id(each) not in self._inside:
+                self._then += facts_of_module(each)
 
     def check(self, subscription: watch.Subscription) -> None:
         """Let ``subscription`` expire where something is another than it was then, and this thread has not

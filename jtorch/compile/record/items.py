@@ -128,6 +128,10 @@ class Item(Scalar):
         if self._bits() is NotImplemented:
             raise TypeError("bad operand type for unary ~: 'float'")
 
+    def function(self, callee: Any) -> Callable[[Item], Item] | None:
+        """What does the same as a function of ``math`` with such a number."""
+        return _FUNCTIONS.get(callee)
+
     def _check_decides(self) -> None:
         """Of an integer among those of a container, of which there are many, a comparison is no branch."""
         if not self.decides or any(isinstance(p, LeafPlace) and not p.decides for p in self.places):
@@ -231,8 +235,8 @@ def arithmetic(tracer: Any, op: Op, values: tuple) -> Item:
         bound = _within(tracer, values[0], _ROOM) if op is _FLOOR else abs(values[1])
         made = tracer.record(op, _operand(tracer, values[0], False), values[1])
         return Item(tracer, tracer.read(made), bound, places)
-    if op is _POW and type(values[0]) is float and values[0] > 0.0 and not _is_float(values[1]):
-        return _power(tracer, values[0], values[1], places)
+    if op is _POW:
+        return _power(tracer, item, values[0], values[1], places)
     if op not in _ARITHMETIC:
         raise item.refuse(f"'{op.name}' of numbers")
     if op is _MUL and not floats:
@@ -248,12 +252,58 @@ def arithmetic(tracer: Any, op: Op, values: tuple) -> Item:
     return Item(tracer, tracer.read(tracer.record(op, *operands)), bound, places)
 
 
-def _power(tracer: Any, base: float, exponent: Item, places: tuple) -> Item:
-    """A positive float to the power of an integer, which Python computes as floats: ``0.9 ** step``."""
-    made = tracer.record(_POW, base, _operand(tracer, exponent, True, exact=True))
-    if not tracer.branches.decide(tracer.record(BY_NAME["isfinite"], made)):
-        raise exponent.refuse("a power that overflows")
+def _power(tracer: Any, item: Item, base: Any, exponent: Any, places: tuple) -> Item:
+    """A positive float to the power of an integer that changes, ``0.9 ** step``; and what changes to the
+    power of a number, ``step ** -0.5``: as floats, but integers to one of at least 0."""
+    if type(base) is float and base > 0.0 and not _is_float(exponent):
+        made = tracer.record(_POW, base, _operand(tracer, exponent, True, exact=True))
+    elif base is not item or type(exponent) not in (int, float) or not abs(exponent) < _MOST_EXPONENT:
+        raise item.refuse("'pow' of numbers")
+    elif type(exponent) is int and exponent >= 0 and not _is_float(base):
+        found: Any = base if exponent else 1
+        for _ in range(exponent - 1):
+            found = _product(tracer, found, (found, base), places)
+        return found
+    else:
+        number = _operand(tracer, base, True, exact=True)
+        if exponent % 1 or exponent <= 0:  # Python raises, or leaves the real numbers, of others
+            _expect(tracer, item, BY_NAME["gt"], number, "a power of what is not positive")
+        made = tracer.record(_POW, number, tracer.new(np.asarray(float(exponent))))
+    _expect(tracer, item, BY_NAME["isfinite"], made, "a power that overflows")
     return Item(tracer, tracer.read(made), places=places)
+
+
+_MOST_EXPONENT = 64  # of integers, each factor of which is an equation
+
+
+def _expect(tracer: Any, item: Item, op: Op, number: Any, otherwise: str) -> None:
+    """Have what Python raises an error for be another recording: ``op`` is of one number, or of it and 0."""
+    test = tracer.record(op, number, *[0.0] * (len(op.arrays) - 1))
+    if not tracer.branches.decide(test):
+        raise item.refuse(otherwise)
+
+
+def _function_of(name: str) -> Callable[[Item], Item]:
+    """The function of Python's ``math`` that is called so, of what changes: as float64."""
+    op, test, of_result = _OF_MATH[name]
+
+    def function(item: Item) -> Item:
+        tracer = item.tracer
+        number = _operand(tracer, item, True, exact=True)
+        made = tracer.record(BY_NAME[op], number)
+        _expect(tracer, item, BY_NAME[test], made if of_result else number, f"math.{name}() of this number")
+        return Item(tracer, tracer.read(made), places=item.places)
+
+    return function
+
+
+# math's name -> (the op, what must hold, whether of the result): else Python raises an error, or may
+_OF_MATH = {
+    "sqrt": ("sqrt", "ge", False), "log": ("log", "gt", False), "log2": ("log2", "gt", False),
+    "log10": ("log10", "gt", False), "exp": ("exp", "isfinite", True), "sin": ("sin", "isfinite", False),
+    "cos": ("cos", "isfinite", False), "tanh": ("tanh", "isfinite", False),
+}  # fmt: skip
+_FUNCTIONS = {getattr(math, name): _function_of(name) for name in _OF_MATH}
 
 
 def _product(tracer: Any, item: Item, values: tuple, places: tuple) -> Item:

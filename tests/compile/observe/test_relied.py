@@ -272,3 +272,47 @@ def _told_late(change, wrap, patches, first=False):
         other.join()
     seen += [step(x).item(), step(x).item()]
     return [round(v, 4) for v in seen]
+
+
+# -- modules that a call makes -------------------------------------------------------------------------------
+
+
+class Scaled(nn.Module):
+    def __init__(self, by=2.0):
+        super().__init__()
+        self.by = by
+
+    def forward(self, x):
+        return x * self.by
+
+
+class Around(nn.Module):
+    """What is inside was made outside."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def test_a_module_made_in_a_call_is_recorded_once():
+    outside = nn.Linear(2, 2)
+    for f in (
+        lambda x: Scaled()(x),
+        lambda x: Scaled(3.0).forward(x),
+        lambda x: Around(Scaled())(x),
+        lambda x: Around(outside)(x),
+        lambda x: nn.Sequential(Scaled(), outside)(x),
+    ):
+        compiled, x = jtorch.compile(f, fullgraph=True), jtorch.ones(1, 2)
+        for _ in range(4):
+            assert compiled(x).tolist() == f(x).tolist()
+        assert not compiled.retraces
+    outside.eval()  # what is outside counts
+    compiled(x)
+    with jtorch.no_grad():
+        outside.weight.fill_(1.0)
+    outside.bias = None
+    assert compiled(x).tolist() == [[4.0, 4.0]]

@@ -143,7 +143,7 @@ def test_gradients_stop_at_item():
         lambda x: x[: (x > 9).sum().item()],
         lambda x: x.sum(dim=(x > 9).sum().item()),
         lambda x: {x.sum().item(): 1},
-        lambda x: x.sum().item() ** 2,
+        lambda x: x.sum().item() ** x.mean().item(),
         lambda x: x.long().sum().item() * 3,
         lambda x: jtorch.tensor([x.sum()], dtype=jtorch.int64),
         lambda x: type(x.sum().item()) is float,
