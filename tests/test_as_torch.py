@@ -136,6 +136,21 @@ def test_a_missing_name_says_which_where_and_whether_it_is_planned(run):
         assert line.startswith(sentence)
 
 
+def test_what_libraries_of_models_import(run):
+    code, out, errors = run(
+        """
+        import torch.fx
+        from torch.jit.annotations import List
+        from torch.utils._pytree import tree_map
+        torch.fx.wrap("len")
+        torch.compiler.allow_in_graph(len)
+        print(List[int], tree_map(len, ["ab", {"c": "d"}]))
+        """
+    )
+    assert code == 0, errors
+    assert out == "typing.List[int] [2, {'c': 1}]\n"
+
+
 @pytest.mark.slow
 def test_the_traceback_is_that_of_the_script(run):
     code, _, errors = run("import torch\n\ndef f(x):\n    return x.blah()\n\nf(torch.ones(2))\n")
