@@ -21,7 +21,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # path that it begins with. Imports inside functions count as all others; those for type checkers alone don't.
 _LIBRARY = (
     "as_torch autograd nn optim utils amp distributed distributions func vision serialization testing"
-    " training backends cpu cuda viz signal sparse public"
+    " training backends cpu cuda viz signal sparse jit public"
 )
 _FLOW = ("core", "native", "ops", "eager", "compile")
 _FACE = "__init__.py compiler.py"  # what users import
