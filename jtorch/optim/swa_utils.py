@@ -130,7 +130,7 @@ class AveragedModel(Module):
     def update_parameters(self, model: Module) -> None:
         """Take the parameters of ``model`` into the averages; the first ones are copied."""
         pairs = list(zip(self._averaged(self.module), self._averaged(model), strict=False))
-        if int(self.n_averaged) == 0:
+        if self.n_averaged == 0:  # of a tensor: in a compiled step a branch
             for mean, current in pairs:
                 mean.copy_(current)
         elif self.avg_fn is not None:

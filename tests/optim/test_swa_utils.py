@@ -125,3 +125,30 @@ def test_errors():
         swa_utils.SWALR(optimizer, 0.1, anneal_strategy="no")
     with pytest.raises(ValueError, match="anneal_epochs must be equal or greater than 0, got -1"):
         swa_utils.SWALR(optimizer, 0.1, anneal_epochs=-1)
+
+
+def test_averages_in_a_compiled_step():
+    def train(wrap):
+        jtorch.manual_seed(0)
+        model = nn.Linear(3, 2)
+        average = swa_utils.AveragedModel(model)
+        optimizer = jtorch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            average.update_parameters(model)
+            return loss
+
+        step = wrap(step)
+        losses = [step(jtorch.randn(4, 3)).item() for _ in range(6)]
+        return losses, average, step
+
+    (losses, average, _), (found, compiled_average, step) = map(train, (lambda f: f, jtorch.compile))
+    np.testing.assert_allclose(found, losses, rtol=1e-6)
+    assert compiled_average.n_averaged.item() == average.n_averaged.item() == 6
+    for a, b in zip(compiled_average.parameters(), average.parameters(), strict=True):
+        np.testing.assert_allclose(a.detach(), b.detach(), rtol=1e-5)
+    assert len(step.retraces) <= 2  # gradients that are there, and the other way
