@@ -25,7 +25,7 @@ def _number(value: Any) -> Any:
 
 def _float(value: Any) -> Any:
     number = _number(value)
-    return number if isinstance(number, float) else number / 1
+    return number if _kind_of(number) == "f" else number / 1
 
 
 def _is_nan(value: Any) -> Any:
