@@ -41,7 +41,7 @@ def test_a_refusal_there_is_raised_and_not_printed(capfd):
         try:
             yield x
         finally:
-            float(x.sum().item() ** 0.5)
+            round(x.sum().item())
 
     @jtorch.compile
     def first(x):
