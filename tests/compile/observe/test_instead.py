@@ -108,7 +108,6 @@ def test_a_number_of_the_tape_is_one_as_well():
     "f",
     [
         lambda x: int(x.sum()),
-        lambda x: float((x > 0).sum()),
         lambda x: math.floor(x.sum().item()),
         lambda x: float(x),
         lambda x: math.isnan(x.sum()),
