@@ -268,9 +268,20 @@ def _power(tracer: Any, item: Item, base: Any, exponent: Any, places: tuple) -> 
         number = _operand(tracer, base, True, exact=True)
         if exponent % 1 or exponent <= 0:  # Python raises, or leaves the real numbers, of others
             _expect(tracer, item, BY_NAME["gt"], number, "a power of what is not positive")
-        made = tracer.record(_POW, number, tracer.new(np.asarray(float(exponent))))
+        made = _as_python_rounds(tracer, number, float(exponent))
     _expect(tracer, item, BY_NAME["isfinite"], made, "a power that overflows")
     return Item(tracer, tracer.read(made), places=places)
+
+
+def _as_python_rounds(tracer: Any, number: Any, exponent: float) -> Any:
+    """A power; the kernels' ``pow`` is a last bit off in one of sixty, what is one op hardly ever."""
+    if exponent == 2.0:
+        return tracer.record(_MUL, number, number)
+    if exponent == 0.5:
+        return tracer.record(BY_NAME["sqrt"], number)
+    if exponent == -1.0:
+        return tracer.record(_DIV, 1.0, number)
+    return tracer.record(_POW, number, tracer.new(np.asarray(exponent)))
 
 
 _MOST_EXPONENT = 64  # of integers, each factor of which is an equation
