@@ -18,7 +18,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from jtorch.compile import made_anew
 from jtorch.compile.asking import Asks, BoundFunction
 from jtorch.compile.decorator import P, R
-from jtorch.compile.eager_calls import form_of
 from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.inspect.fitting import LastCall, failing_guard
 from jtorch.compile.inspect.ledger import Ledger
@@ -249,12 +248,8 @@ class CompiledFunction(Asks, Generic[P, R]):
             if not found.news:  # else another thread changed something: look again
                 raise _not_accepted(found, leaves, self.name)
             outdated += 1
-        if outdated == _LOOKS and not recorder.is_whole:
-            why = CompileError(
-                f"'{self.name}': each of {_LOOKS} recordings goes by something that had changed by its end"
-            )
-            recorder.eagerly.refuse(why, structure, form_of(leaves, context))
-            recorder.tell_of_eager(why, Timings())
+        if outdated == _LOOKS:
+            recorder.give_up(outdated, leaves, structure, context)
         return self.function(*args, **kwargs)
 
     def _branches_too_often(self, ways: int) -> bool:

@@ -143,6 +143,16 @@ class Recorder:
         self._moved.recorded(structure, moving, made)
         return plan, made
 
+    def give_up(self, times: int, leaves: list[Any], structure: Any, context: Context) -> None:
+        """Have calls like this one run eagerly: none of so many recordings held until its end."""
+        if self.is_whole:
+            return
+        error = CompileError(
+            f"'{self.name}': each of {times} recordings goes by something that had changed by its end"
+        )
+        self.eagerly.refuse(error, structure, form_of(leaves, context))
+        self.tell_of_eager(error, Timings())
+
     def tell_of_eager(self, error: CompileError, timings: Timings) -> None:
         """Once for each place that a call runs eagerly."""
         if self.eagerly.tell(error):

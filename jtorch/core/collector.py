@@ -1,7 +1,7 @@
 """Python's collector of cycles, asked for less often where nearly all that is made is kept.
 
 It looks through young objects whenever some hundreds more were made than went, and now and then through all
-that there are: that took a quarter of planning a graph of 16,000 equations, and 40 ms of each recording.
+that there are: a quarter of planning a graph of 16,000 equations, and 40 ms of 370 of recording 1,400.
 """
 
 from __future__ import annotations

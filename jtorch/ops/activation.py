@@ -10,6 +10,7 @@ import math
 from jtorch.core.number_ranges import check_parameters, is_number
 from jtorch.core.op import composite
 from jtorch.ops import axes as ax
+from jtorch.ops.complex import is_complex
 
 _SQRT_HALF = math.sqrt(0.5)
 _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
@@ -212,8 +213,7 @@ def _(xp, g, x):
     """Of complex numbers g / below - x / |x| Re(g conj(x)) / below^2, as |x| moves with both parts."""
     size = xp.abs(x)
     below = size + 1.0
-    dtype = getattr(x.dtype, "numpy", x.dtype)
-    if dtype.kind != "c":
+    if not is_complex(x):
         return g / (below * below)
     along = xp.real_part(g * xp.conj(x)) / (below * below * xp.where(xp.eq(size, 0.0), 1.0, size))
     return g / below - x * along

@@ -12,6 +12,11 @@ import numpy as np
 from jtorch.core.op import elementwise, opaque
 
 
+def is_complex(x):
+    """Whether the elements of an array, a traced one or a Tensor are complex numbers."""
+    return getattr(x.dtype, "numpy", x.dtype).kind == "c"
+
+
 def real_dtype(dtype):
     """The dtype of the parts of complex numbers; that of reals as it is."""
     return _PARTS.get(dtype, dtype)

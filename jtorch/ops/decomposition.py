@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from jtorch.core.op import composite, opaque
-from jtorch.ops.complex import real_dtype
+from jtorch.ops.complex import is_complex, real_dtype
 from jtorch.ops.linear_algebra import above, adjoint, below, dtype_of
 
 _INT = np.dtype(np.int64)
@@ -61,7 +61,7 @@ def _as_factor(xp, x, of):
 
 def _real_on_diagonal(xp, x):
     """``x`` without the imaginary parts on its diagonal."""
-    if dtype_of(x).kind != "c":
+    if not is_complex(x):
         return x
     return xp.where(_is_diagonal(xp, tuple(x.shape)), _as_factor(xp, xp.real_part(x), x), x)
 
@@ -116,7 +116,7 @@ def _eigh_gradient(xp, gw, gv, w, v):
     inner = _diagonal(xp, gw) if gw is not None else None
     if gv is not None:
         turn = xp.matmul(adjoint(xp, v), gv)
-        if dtype_of(turn).kind == "c":
+        if is_complex(turn):
             turn = xp.real_diagonal(turn, message=f"linalg_eigh_backward: {_OF_EIGENVECTORS}")
         turn = 0.5 * _skew(xp, turn)  # with which the gradient is Hermitian, as in PyTorch
         turn = _ratio(xp, turn, _differences(xp, w))
@@ -234,7 +234,7 @@ def _svd_gradient(xp, gu, gs, gvh, u, s, vh):
         inner = inner + _ratio(xp, left, gaps) * _rows(xp, s)
     if right is not None:
         inner = inner + _columns(xp, s) * _ratio(xp, right, gaps)
-    if gaps is not None and dtype_of(u).kind == "c":
+    if gaps is not None and is_complex(u):
         both = left if right is None else right if left is None else left + right
         xp.real_diagonal(both, message=_OF_SINGULAR_VECTORS)  # which may raise
         if left is not None:  # u_k against v_k, both of which may turn

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from jtorch.core.op import opaque
+from jtorch.ops.complex import is_complex
 from jtorch.ops.linear_algebra import adjoint, below, conjugate, dtype_of
 
 _INT = np.dtype(np.int64)
@@ -63,7 +64,7 @@ def _(xp, g, x, tau, y, transposed, needs):
 
 def _scaled(xp, t, x, y):
     """conj(t) x + t y"""
-    return xp.conj(t) * x + t * y if dtype_of(t).kind == "c" else t * (x + y)
+    return xp.conj(t) * x + t * y if is_complex(t) else t * (x + y)
 
 
 def _mirrored(xp, v, t, y):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from jtorch.core.op import composite, opaque
-from jtorch.ops.complex import real_dtype
+from jtorch.ops.complex import is_complex, real_dtype
 from jtorch.ops.contraction import swap
 
 _INT = np.dtype(np.int64)
@@ -27,7 +27,7 @@ def dtype_of(x):
 
 def conjugate(xp, x):
     """``conj`` of complex numbers; reals are not touched."""
-    return xp.conj(x) if dtype_of(x).kind == "c" else x
+    return xp.conj(x) if is_complex(x) else x
 
 
 def adjoint(xp, x):
@@ -252,7 +252,7 @@ def _(xp, g, x):
     Source: PyTorch's ``slogdet_backward``, torch/csrc/autograd/FunctionsManual.cpp
     """
     scale = g[1]
-    if dtype_of(x).kind == "c":
+    if is_complex(x):
         sign, _ = xp.slogdet(x)
         scale = xp.make_complex(scale, xp.imag_part(xp.conj(sign) * g[0]))
     return _column(xp, scale) * conjugate(xp, xp.inv_transposed(x))

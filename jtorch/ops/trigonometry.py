@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from jtorch.core.op import composite, elementwise
+from jtorch.ops.complex import is_complex
 from jtorch.ops.elementwise import in_dtype_of
 
 
@@ -147,7 +148,7 @@ def acosh(xp, x):
 
 @acosh.vjp
 def _(xp, g, x):
-    if getattr(x.dtype, "numpy", x.dtype).kind == "c":  # the root of a product may be the other one
+    if is_complex(x):  # the root of a product may be the other one
         return g * (xp.rsqrt(x + 1.0) * xp.rsqrt(x - 1.0))
     return g * xp.rsqrt(x * x - 1.0)
 

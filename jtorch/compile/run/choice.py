@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jtorch.compile.plan.plan import Run, Task
+from jtorch.compile.plan.plan import Run
 from jtorch.compile.run.parts import (
     HostStep,
     LoopPieces,
@@ -57,12 +57,10 @@ class Choices:
 
     def __init__(self, template: Template, turns: Mapping[Loop, Turns]) -> None:
         self.turns, self.tasks = turns, tuple(block.task for block in template.blocks)
-        self.products = {b.task: k for k, b in enumerate(self._of(template, ProductBlock))}
-        self.scans: dict[Task, ScanBlock] = {b.task: b for b in self._of(template, ScanBlock)}
-        self.usual = {b.task: UsualProduct(b) for b in self._of(template, ProductBlock)}
-        self.usually: dict[Task, _Usually] = {b.task: LoopPieces(b, 1) for b in self._of(template, LoopBlock)}
-        self.usually |= {**self.usual, **self.scans}
-        self.usually |= {b.task: HostStep(b) for b in self._of(template, HostBlock)}
+        self.product_blocks = [b for b in template.blocks if isinstance(b, ProductBlock)]
+        self.products = {b.task: k for k, b in enumerate(self.product_blocks)}
+        self.has_scans = any(isinstance(b, ScanBlock) for b in template.blocks)
+        self.usually = {block.task: _usually(block) for block in template.blocks}
         self.untiled = Tiling(self.tasks, ())
         self._orders: dict[tuple, _Order] = {}
         steps: Any = tuple(map(self.usually.__getitem__, self.tasks))
@@ -70,13 +68,9 @@ class Choices:
         _, _, turns_at, lines = np.array(template.times, float).reshape(-1, 4).T
         self.turns_at, self.lines = turns_at.astype(np.intp).tolist(), lines.astype(np.intp).tolist()
 
-    @staticmethod
-    def _of(template: Template, kind: type) -> Any:
-        return (block for block in template.blocks if isinstance(block, kind))
-
     def at(self, asked: Asked, tiling: Tiling | None) -> Chosen:
         """Those of sizes at which the ``tiling`` is this; None where nothing goes by tiles."""
-        if not asked.is_cut and all(asked.usual) and not self.scans:
+        if not asked.is_cut and all(asked.usual) and not self.has_scans:
             return self.simple
         return _Choice(self, asked).made(tiling or self.untiled)
 
@@ -104,6 +98,14 @@ class Choices:
                 found.moving.append((len(found.steps), step))
             found.steps.append(step)
         return found
+
+
+def _usually(block: LoopBlock | ProductBlock | ScanBlock | HostBlock) -> _Usually:
+    if isinstance(block, LoopBlock):
+        return LoopPieces(block, 1)
+    if isinstance(block, ProductBlock):
+        return UsualProduct(block)
+    return HostStep(block) if isinstance(block, HostBlock) else block
 
 
 class _Order(NamedTuple):
@@ -149,7 +151,7 @@ class _Choice:
         for task, axis, edges in zip(run.tasks, run.axes, run.edges, strict=True):
             k = self.choices.products.get(task)
             if k is not None:
-                block = self.choices.usual[task].block
+                block = self.choices.product_blocks[k]
                 one, numbers = told_for(block.shape, self.asked.parts[k], axis, edges)
                 known.append(one)
                 given.append(numbers)
