@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from jtorch.compile.graph.access import Coordinates, is_alias, is_stack
-from jtorch.compile.graph.ir import Eqn, Graph, Var
+from jtorch.compile.graph.ir import Atom, Eqn, Graph, Var
 from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.graph.reads import (
     Reader,
@@ -32,7 +32,7 @@ from jtorch.compile.graph.reads import (
     place_of,
     runs_in_loops,
 )
-from jtorch.core.op import Kind
+from jtorch.core.op import BY_NAME, Kind
 
 MAX_ARRAYS = 24  # arrays that one kernel reads or writes: each is a pointer in a register or on the stack
 MAX_EQNS = 200  # compile time grows faster than the kernel
@@ -117,6 +117,7 @@ def fuse(graph: Graph, fuel: Fuel) -> Fused:
     return Fused(graph, steps, frozenset(stored), fuser.reader.made_by)
 
 
+_ADD = BY_NAME["add"]
 _NOBODY: set[Eqn] = set()
 _FARTHEST = 256  # groups between two, from which on nobody looks whether one leads to the other
 _NEAREST = 8  # groups with which one that reads the same memory is tried
@@ -262,6 +263,30 @@ class Fuser:
         made = (v for e in eqns for v in e.outputs)
         return {v for v in made if v in self.kept or not self.users.get(v, _NOBODY) <= eqns}
 
+    def are_terms(self, group: Group) -> bool:
+        """Whether the sums of ``group`` are added to others, as each step of a recurrence adds to the
+        gradient of a bias."""
+        sums = (e.outputs[0] for e in group.eqns if e.op.kind is Kind.REDUCTION)
+        return all(self._is_term(var) for var in sums)
+
+    def _is_term(self, var: Var) -> bool:
+        users = self.users.get(var, _NOBODY)
+        return bool(users) and all(
+            user.op is _ADD and any(self._is_sum(a, 1) for a in user.inputs if a is not var) for user in users
+        )
+
+    def _is_sum(self, atom: Atom, deep: int) -> bool:
+        """Whether that is a sum over elements, or has one as a term."""
+        made = self.reader.find(atom) if isinstance(atom, Var) else None
+        if made is None or made.op is not _ADD:
+            return made is not None and made.op.kind is Kind.REDUCTION
+        return deep > 0 and any(self._is_sum(a, deep - 1) for a in made.inputs)
+
+    def feeds_products(self, group: Group) -> bool:
+        """Whether a product reads what ``group`` computes: it is in memory anyway."""
+        users = (user for var in group.made for user in self.users.get(var, _NOBODY))
+        return any(user.op.kind is Kind.CONTRACTION for user in users)
+
     def leads_to(self, a: Group, b: Group, skip_direct: bool) -> bool:
         """Whether ``b`` depends on ``a``, not counting their direct edge if ``skip_direct``; or whether so
         much lies between them that to find out would make the whole quadratic."""
@@ -380,6 +405,8 @@ def drawback(a: Group, b: Group, fuser: Fuser) -> str | None:
         sums = {v for e in a.eqns if e.op.kind is Kind.REDUCTION for v in e.outputs}
         if sums & fuser.outputs:  # in memory anyway: an update of it joins the other parameters' kernel
             return "the sums are results, in memory anyway"
+    if a.reduced is None and b.style == Style.COLUMN and fuser.are_terms(b) and fuser.feeds_products(a):
+        return "sums over all rows would keep threads from going through a recurrence with some rows each"
     if (a.draws and b.strided) or (b.draws and a.strided):
         return "random numbers are drawn in vectors, which reading by steps makes none of"
     if a.stacks or b.stacks:

@@ -6,6 +6,7 @@ what it reads for the last time does: that memory is in the cache already, and n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Sequence
 
 import numpy as np
@@ -105,13 +106,15 @@ def lifetimes(
 
 
 def overwriting(order: Sequence[Task], elsewhere: Container[Var], parts: dict[Var, Part]) -> dict[Var, Var]:
-    """For what is written over something that is needed no more: over what. In the order of the steps."""
+    """For what is written over something that is needed no more: over what. In the order of the steps. Over
+    what no other step reads, if there is such a thing: those would have to come before."""
     born, dies = lifetimes(order, elsewhere, parts)
+    readers = Counter(var for task in order for var in task.reads)
     lies_in: dict[Var, Var] = {}
     gone: set[Var] = set()
     for k, task in enumerate(order):
         by_parts = {parts[v].whole for v in task.reads if v in parts}  # read at other places, too
-        for var, old in written_over(task):
+        for var, old in sorted(written_over(task), key=lambda pair: readers[pair[1]] > 1):
             is_free = dies.get(old) == k and old not in gone and old not in by_parts
             if is_free and born.get(var) == k and var not in lies_in:
                 lies_in[var] = old

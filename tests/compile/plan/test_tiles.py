@@ -395,6 +395,30 @@ def test_gradients_of_gates_go_by_tiles_too():
         np.testing.assert_allclose(grad.numpy(), p.grad.numpy(), rtol=1e-4, atol=1e-4)
 
 
+def test_gradients_of_a_cell_with_biases_go_by_tiles_too():
+    """Each step's share of a bias's gradient needs all rows, and its share of a weight's reads the state that
+    the step's own kernel might write over: neither may stand between two steps."""
+    inner, outer, x = nn.Linear(48, 48), nn.Linear(5, 48), jtorch.randn(32, 16, 5)
+
+    @jtorch.compile
+    def step(x):
+        h = jtorch.zeros(x.shape[0], 48)
+        for t in range(x.shape[1]):
+            h = (outer(x[:, t]) + inner(h)).tanh()
+        h.square().sum().backward()
+
+    step(x)
+    tiled = sum(len(run.tasks) for run in step._newest().program.plan.runs)
+    assert tiled >= 6 * 16, "forward, backward, the gradients of weights"
+    parameters = [*inner.parameters(), *outer.parameters()]
+    found = [p.grad.clone() for p in parameters]
+    for p in parameters:
+        p.grad = None
+    step.function(x)
+    for grad, p in zip(found, parameters, strict=True):
+        np.testing.assert_allclose(grad.numpy(), p.grad.numpy(), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.slow
 def test_the_text_of_a_plan_runs_without_tiles():
     with jtorch.no_grad():
