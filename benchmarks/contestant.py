@@ -61,6 +61,11 @@ class Local:
         assert self._calls is not None, "prepare() comes first"
         return self._calls.run(calls)
 
+    def cores_used(self) -> float:
+        """How many cores the latest ``run`` kept busy."""
+        assert self._calls is not None, "prepare() comes first"
+        return self._calls.cores_used
+
     def profile(self) -> list[StepTime]:
         """Where the time of the latest compiled program goes, in the order in which its steps run."""
         assert self._calls is not None, "prepare() comes first"

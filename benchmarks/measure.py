@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import jtorch
-from benchmarks import first_call, tape
+from benchmarks import cores, first_call, tape
 from benchmarks.agree import DisagreementError, Record, check
 from benchmarks.contestant import COMPILED, EAGER, MODES, Local
 from benchmarks.peers import PEERS, Peer, PeerError
@@ -25,11 +26,14 @@ _MACHINE = "machine"  # among contestants, what is none
 @dataclass
 class Row:
     """The figures of one workload; ``errors`` says which contestant has none, and why. ``machine`` are times
-    of what has nothing to do with any contestant, see ``reference.py``."""
+    of what has nothing to do with any contestant, see ``reference.py``, ``distance`` those between two cores,
+    see ``cores.py``, and ``cores_used`` how many each contestant kept busy, in the median of processes."""
 
     workload: Workload
     timings: dict[str, Timing] = field(default_factory=dict)
     machine: Timing | None = None
+    distance: Timing | None = None
+    cores_used: dict[str, list[float]] = field(default_factory=dict)
     tape: tape.TapeCost | None = None
     first_call: first_call.FirstCall | None = None
     kernels: int | None = None
@@ -66,6 +70,8 @@ class Row:
             "epoch": epoch and {"data": epoch.data, "steps": epoch.steps},
             "timings": {name: t.as_dict() for name, t in self.timings.items()},
             "machine": self.machine and self.machine.as_dict(),
+            "distance": self.distance and self.distance.as_dict(),
+            "cores_used": {name: statistics.median(used) for name, used in self.cores_used.items()},
             "tape": self.tape and self.tape.as_dict(),
             "first_call": self.first_call and self.first_call.as_dict(),
             "document": self.first_call and self.first_call.document,
@@ -164,11 +170,15 @@ def add_samples(
         calls[_MACHINE] = row.machine.calls
     try:
         found_timings = interleave({**ready, _MACHINE: reference()}, effort, calls)
+        for name, contestant in ready.items():
+            row.cores_used.setdefault(name, []).append(contestant.cores_used())
     except Exception as error:
         _fail(row, "timing", error)
         return
     machine = found_timings.pop(_MACHINE)
     row.machine = machine if row.machine is None else row.machine.joined(machine)
+    far = cores.distance()
+    row.distance = far if far is None or row.distance is None else row.distance.joined(far)
     for name, timing in found_timings.items():
         row.timings[name] = row.timings[name].joined(timing) if name in row.timings else timing
 

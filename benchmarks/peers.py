@@ -69,6 +69,9 @@ class Peer:
     def run(self, calls: int) -> float:
         return self._ask("run", calls)
 
+    def cores_used(self) -> float:
+        return self._ask("cores_used")
+
     def profile(self) -> list[StepTime]:
         return self._ask("profile")
 

@@ -16,7 +16,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 
@@ -125,7 +125,7 @@ class Calls:
     ``reset`` restores the initial state before each sample, outside the timed part. ``settle``
     waits for a result that is still being computed, inside it. ``mode`` makes a context manager
     that holds during a sample, entered outside the timed part. ``clock`` starts one, and gives what reads its
-    seconds.
+    seconds. ``cores_used`` is how many cores the latest sample kept busy.
     """
 
     function: Callable[..., Any]
@@ -134,6 +134,7 @@ class Calls:
     settle: Callable[[Any], Any] = lambda result: result
     mode: Callable[[], Any] = contextlib.nullcontext
     clock: Callable[[], Callable[[], float]] = host_clock
+    cores_used: float = field(default=1.0, init=False)
 
     def run(self, calls: int) -> float:
         self.reset()
@@ -141,11 +142,13 @@ class Calls:
         todo = list(itertools.islice(itertools.cycle(self.arguments), calls))
         function, result = self.function, None
         with self.mode(), _without_garbage_collection():
-            seconds = self.clock()
+            busy, seconds = time.process_time(), self.clock()
             for arguments in todo:
                 result = function(*arguments)
             self.settle(result)
-            return seconds()
+            took = seconds()
+            self.cores_used = (time.process_time() - busy) / max(took, 1e-9)
+            return took
 
     def _warm_up(self, calls: int) -> None:
         """A quarter as many calls that nobody times, where a sample has several.

@@ -9,6 +9,8 @@ from typing import Any
 
 from benchmarks.timing import Timing
 
+_ONE_CORE = 1.2  # what a row of one thread keeps busy at most, with what else its process does
+
 
 class RunError(Exception):
     """Why a file is no run, in a sentence."""
@@ -16,13 +18,16 @@ class RunError(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """The content of a file, its timings by (row, contestant), and those of the machine by row."""
+    """The content of a file, its timings by (row, contestant), and by row those of the machine and those of a
+    word between two cores; and those that keep more than one busy."""
 
     path: Path
     content: dict[str, Any]
     timings: dict[tuple[str, str], Timing]
     errors: dict[tuple[str, str], str]
     speeds: dict[str, Timing]
+    distances: dict[str, Timing]
+    shared: frozenset[tuple[str, str]]
 
     @property
     def machine(self) -> dict[str, Any]:
@@ -42,15 +47,21 @@ def read(path: Path) -> Run:
     timings: dict[tuple[str, str], Timing] = {}
     errors: dict[tuple[str, str], str] = {}
     speeds: dict[str, Timing] = {}
+    distances: dict[str, Timing] = {}
+    shared: set[tuple[str, str]] = set()
     try:
         for row in content["rows"]:
             timings |= {(row["name"], name): _timing(facts) for name, facts in row["timings"].items()}
             if row.get("machine"):
                 speeds[row["name"]] = _timing(row["machine"])
+            if row.get("distance"):
+                distances[row["name"]] = _timing(row["distance"])
+            used = row.get("cores_used", {})
+            shared |= {(row["name"], name) for name, cores in used.items() if cores > _ONE_CORE}
             errors |= {(row["name"], name): text for name, text in row.get("errors", {}).items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{path} has a row without samples ({error})") from None
-    return Run(path, content, timings, errors, speeds)
+    return Run(path, content, timings, errors, speeds, distances, frozenset(shared))
 
 
 def _timing(facts: dict[str, Any]) -> Timing:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from benchmarks import tables
-from benchmarks.compare.changes import Change, changes, machine_ratios
+from benchmarks.compare.changes import Change, changes, distance_ratios, machine_ratios
 from benchmarks.compare.runs import Run
 from benchmarks.peers import PEERS
 from benchmarks.report import duration
@@ -26,7 +26,9 @@ _TOLD = (
 def run(before: Run, after: Run, fail_on: float | None) -> int:
     """Print the table; 1 where a row is marked as slower by more than ``fail_on``, else 0."""
     console = tables.console()
-    found = changes(before.timings, after.timings, machine_ratios(before.speeds, after.speeds))
+    speeds = machine_ratios(before.speeds, after.speeds)
+    apart = distance_ratios(before.distances, after.distances, before.shared | after.shared)
+    found = changes(before.timings, after.timings, speeds, apart)
     for line in differences(before, after):
         console.print(line, markup=False, highlight=False)
     tables.show(

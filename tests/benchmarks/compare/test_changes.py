@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.compare.changes import SIGNIFICANT, changes, machine_ratios
+from benchmarks.compare.changes import SIGNIFICANT, changes, distance_ratios, machine_ratios
 from benchmarks.inference import holm, mann_whitney, paired_ratio, ratio_of_medians
 from benchmarks.timing import Timing
 
@@ -72,6 +72,24 @@ def test_a_machine_that_became_slower_is_no_change():
         },
     )
     assert [c.key[0] for c in changes(before, after, speeds) if c.marked] == ["row 7"]
+
+
+def test_cores_that_were_moved_apart_judge_no_row_of_several_threads():
+    """A row of two threads takes a fifth longer, and so does one of one thread, whose machine is the same."""
+    generator = np.random.default_rng(6)
+    before, after = run(generator), run(generator, [1.2, 1.2] + [1.0] * (ROWS - 2))
+    near, far = (
+        {f"row {k}": timing for k, (_, timing) in enumerate(run(generator, [way] * ROWS).items())}
+        for way in (5e-5, 25e-5)
+    )
+    shared = {("row 0", "jtorch compiled"), ("row 5", "jtorch compiled"), ("gone", "jtorch compiled")}
+    apart = distance_ratios(near, far, shared)
+    assert apart.keys() == {("row 0", "jtorch compiled"), ("row 5", "jtorch compiled")}
+    found = changes(before, after, apart=apart)
+    assert [c.key[0] for c in found if c.marked] == ["row 1"]
+    assert "times as far apart" in found[0].verdict and "times as far apart" in found[5].verdict
+    again = changes(before, after, apart=distance_ratios(near, near, shared))
+    assert [c.key[0] for c in again if c.marked] == ["row 0", "row 1"]
 
 
 def test_too_few_processes_are_not_judged():
