@@ -3,8 +3,10 @@
 Each workload is one program over moving sizes, run by four: jtorch's eager mode and ``jtorch.compile``, and
 with ``--peers torch`` PyTorch's eager mode and ``torch.compile(dynamic=True)``. At each size both modes of a
 library make a first call and a few more; the figures are medians over the sizes after the second, when a
-compiled program may have settled. What jtorch's compiled program computes is compared with its eager mode in
-a run of its own, in float64: in float32 the roundings of a hundred training steps are what differs most.
+compiled program may have settled. Before them a program runs at the size before once more, untimed: a user's
+loop runs one program, whose code and memory are in the caches, and not two in turns. What jtorch's compiled
+program computes is compared with its eager mode in a run of its own, in float64: in float32 the roundings of
+a hundred training steps are what differs most.
 """
 
 from __future__ import annotations
@@ -366,10 +368,13 @@ def measure(workload: Workload, torch: Any, count: int, compiler: Callable | Non
     times: list[list[Timed]] = [[], []]
     total = [0.0, 0.0]
     with torch.set_grad_enabled(workload.grad):
+        before: tuple | None = None
         for size in sizes:
             torch.manual_seed(1)
             arguments = batch(size)
             for k, program in enumerate(programs):
+                if before is not None:
+                    program(*before)
                 calls = []
                 for _ in range(1 + AGAIN):
                     start = time.perf_counter()
@@ -377,6 +382,7 @@ def measure(workload: Workload, torch: Any, count: int, compiler: Callable | Non
                     calls.append((time.perf_counter() - start) * 1e6)
                 total[k] += sum(calls)
                 times[k].append(Timed(calls[0], statistics.median(calls[1:])))
+            before = arguments
     settled = [some[2:] for some in times]
     return {
         "eager": statistics.median(t.seen for t in settled[0]),
