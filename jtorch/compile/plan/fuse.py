@@ -263,11 +263,13 @@ class Fuser:
         made = (v for e in eqns for v in e.outputs)
         return {v for v in made if v in self.kept or not self.users.get(v, _NOBODY) <= eqns}
 
-    def are_terms(self, group: Group) -> bool:
-        """Whether the sums of ``group`` are added to others, as each step of a recurrence adds to the
-        gradient of a bias."""
-        sums = (e.outputs[0] for e in group.eqns if e.op.kind is Kind.REDUCTION)
-        return all(self._is_term(var) for var in sums)
+    def holds_rows_up(self, step: Group, sums: Group) -> bool:
+        """Whether ``sums`` over all rows are added to others, as each step of a recurrence adds to the
+        gradient of a bias, while a product reads what ``step`` computes, which is in memory anyway."""
+        if step.reduced is not None or sums.style is not Style.COLUMN:
+            return False
+        found = (e.outputs[0] for e in sums.eqns if e.op.kind is Kind.REDUCTION)
+        return all(map(self._is_term, found)) and self._feeds_products(step)
 
     def _is_term(self, var: Var) -> bool:
         users = self.users.get(var, _NOBODY)
@@ -282,8 +284,7 @@ class Fuser:
             return made is not None and made.op.kind is Kind.REDUCTION
         return deep > 0 and any(self._is_sum(a, deep - 1) for a in made.inputs)
 
-    def feeds_products(self, group: Group) -> bool:
-        """Whether a product reads what ``group`` computes: it is in memory anyway."""
+    def _feeds_products(self, group: Group) -> bool:
         users = (user for var in group.made for user in self.users.get(var, _NOBODY))
         return any(user.op.kind is Kind.CONTRACTION for user in users)
 
@@ -405,7 +406,7 @@ def drawback(a: Group, b: Group, fuser: Fuser) -> str | None:
         sums = {v for e in a.eqns if e.op.kind is Kind.REDUCTION for v in e.outputs}
         if sums & fuser.outputs:  # in memory anyway: an update of it joins the other parameters' kernel
             return "the sums are results, in memory anyway"
-    if a.reduced is None and b.style == Style.COLUMN and fuser.are_terms(b) and fuser.feeds_products(a):
+    if fuser.holds_rows_up(a, b) or fuser.holds_rows_up(b, a):
         return "sums over all rows would keep threads from going through a recurrence with some rows each"
     if (a.draws and b.strided) or (b.draws and a.strided):
         return "random numbers are drawn in vectors, which reading by steps makes none of"
