@@ -16,7 +16,6 @@ import random
 import statistics
 import sys
 import time
-import types
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import words
+from benchmarks.own.load import module_of
 from benchmarks.progress import Progress
 
 AGAIN = 3  # calls of a size after the first
@@ -61,7 +61,7 @@ def _trainer(torch: Any, model: Any, loss: Callable) -> Callable:
 def example_of(name: str, torch: Any) -> Any:
     """``examples/{name}.py`` as a module of another library's program: only the library's name differs."""
     file = Path(__file__).parents[1] / "examples" / f"{name}.py"
-    module = types.ModuleType(f"{name}_of_{torch.__name__}")
+    module = module_of(f"{name}_of_{torch.__name__}", file)
     sys.modules[module.__name__] = module  # where torch.compile looks for the globals of its functions
     text = file.read_text().replace("jtorch", torch.__name__)
     exec(compile(text, str(file), "exec", dont_inherit=True), module.__dict__)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.machinery
+import importlib.util
 import inspect
 import os
 import random
@@ -71,10 +73,17 @@ def _parameters(function: Any) -> str:
     return ""
 
 
+def module_of(name: str, path: Path) -> types.ModuleType:
+    """An empty module of that file, whose loader tracebacks ask for its lines."""
+    loader = importlib.machinery.SourceFileLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
+    return importlib.util.module_from_spec(spec)
+
+
 def _module(path: Path) -> types.ModuleType:
     """The file as a module, imported as a script would be: its folder comes first, it has no arguments."""
-    module = types.ModuleType(path.stem)
-    module.__file__ = str(path)
+    module = module_of(path.stem, path)
     sys.modules[path.stem] = module  # dataclasses and pickle look there
     sys.path.insert(0, str(path.parent))
     sys.argv = [str(path)]
