@@ -244,3 +244,41 @@ def _places(library, sequence, dtype, right):
 def test_nan_is_searched_so_in_compiled_code():
     step = jtorch.compile(lambda s, x: jtorch.bucketize(x, s))
     assert step(jtorch.tensor(SEQUENCES[0]), jtorch.tensor(WANTED)).tolist() == [3, 0, 0, 1, 1, 3, 3, 3, 0, 3]
+
+
+NAN_BETWEEN = [0.0, -2.5, math.nan, math.inf, -104.0, 3.0, 88.0, math.nan, -math.inf, 1.0, -0.5, 2.0]
+OF_NAN = {
+    "sort": lambda L, x: tuple(x.sort(stable=True)),
+    "sort down": lambda L, x: tuple(x.sort(stable=True, descending=True)),
+    "argsort": lambda L, x: (L.argsort(x.reshape(3, 4), dim=0, stable=True),),
+    "msort": lambda L, x: (L.msort(x),),
+    "topk": lambda L, x: tuple(x[3:].topk(3)),
+    "topk of many": lambda L, x: tuple(L.cat([x, L.zeros(200, dtype=x.dtype)]).topk(4, largest=False)[:1]),
+    "kthvalue": lambda L, x: tuple(x.kthvalue(2)),
+    "median": lambda L, x: tuple(x.reshape(3, 4).median(1)),
+    "median of all": lambda L, x: (x.median(),),
+    "nanmedian": lambda L, x: tuple(x.nanmedian(0)),
+    "mode": lambda L, x: tuple(L.cat([x[2:], x[-2:]]).mode()),
+    "unique": lambda L, x: x.unique(return_inverse=True, return_counts=True),
+    "unique rows": lambda L, x: (L.unique(x[3:7].reshape(2, 2), dim=0),),
+}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("name", OF_NAN)
+def test_nan_of_every_float_is_put_in_order(name, dtype):
+    """NumPy itself leaves bfloat16 unsorted where a NaN is among the elements."""
+    wide = OF_NAN[name](jtorch, jtorch.tensor(NAN_BETWEEN, dtype=jtorch.float64))
+    found = OF_NAN[name](jtorch, jtorch.tensor(NAN_BETWEEN, dtype=getattr(jtorch, dtype)))
+    assert [t.dtype for t in found[1:]] == [t.dtype for t in wide[1:]]
+    for ours, wanted in zip(found, wide, strict=True):
+        np.testing.assert_array_equal(ours.double().numpy(), wanted.double().numpy())
+
+
+@needs_torch
+@pytest.mark.parametrize("name", OF_NAN)
+def test_the_order_of_nan_is_that_of_pytorch(name):
+    found, wanted = (OF_NAN[name](L, L.tensor(NAN_BETWEEN, dtype=L.bfloat16)) for L in (jtorch, torch))
+    assert str(found[0].dtype).partition(".")[2] == str(wanted[0].dtype).partition(".")[2]
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(ours.double().numpy(), theirs.double().numpy())

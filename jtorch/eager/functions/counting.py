@@ -22,6 +22,7 @@ from jtorch.eager.index_items import places_of
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor, _concrete, reads_elements, wrap
 from jtorch.ops import axes as ax
+from jtorch.ops.xp._wide import sortable
 
 
 def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
@@ -186,7 +187,7 @@ def unique(
     array = _concrete(input, "unique()")
     if dim is None:  # in this order equal ones, and NaN, stay in theirs
         line = array.reshape(-1)
-        order = line.argsort(kind="stable")
+        order = sortable(line).argsort(kind="stable")
         values, places, counts = _runs(line[order].reshape(-1, 1))
         inverse = np.empty(line.shape, np.int64)
         inverse[order] = places
@@ -194,9 +195,13 @@ def unique(
             values.reshape(-1), inverse.reshape(array.shape), counts, return_inverse, return_counts
         )
     values, inverse, counts = np.unique(
-        array, return_inverse=True, return_counts=True, axis=_axis_of_slices(dim, input), equal_nan=False
+        sortable(array),
+        return_inverse=True,
+        return_counts=True,
+        axis=_axis_of_slices(dim, input),
+        equal_nan=False,
     )
-    return _chosen(values, inverse.reshape(-1), counts, return_inverse, return_counts)
+    return _chosen(values.astype(array.dtype), inverse.reshape(-1), counts, return_inverse, return_counts)
 
 
 def unique_consecutive(

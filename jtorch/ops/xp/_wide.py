@@ -1,4 +1,4 @@
-"""Sums of 16 bits: made in float32, rounded once."""
+"""16 bits in float32: sums, which are rounded once, and what is to be sorted."""
 
 from __future__ import annotations
 
@@ -19,3 +19,8 @@ def in_float32(function: Callable) -> Callable:
         return function(x.astype(np.float32), *others, **statics).astype(x.dtype)
 
     return wide
+
+
+def sortable(x: np.ndarray) -> np.ndarray:
+    """``x``, or of bfloat16 the same in float32: NumPy leaves its NaN, and what is beside them, unsorted."""
+    return x.astype(np.float32) if x.dtype.kind == "V" else x

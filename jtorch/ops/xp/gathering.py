@@ -9,7 +9,7 @@ import numpy as np
 
 from jtorch.ops.xp import _lines
 from jtorch.ops.xp._places import check_places as _check_places
-from jtorch.ops.xp._wide import in_float32 as _in_float32
+from jtorch.ops.xp._wide import in_float32 as _in_float32, sortable as _sortable
 
 Array = np.ndarray
 Shape = tuple[int, ...]
@@ -71,9 +71,7 @@ def index_combine(x: Array, value: Array, *indices: Array, axes: Shape, reduce: 
 
 
 def isin(x: Array, y: Array) -> Array:
-    if x.dtype.kind == "V":  # NumPy does not sort the NaN of bfloat16
-        x, y = x.astype(np.float32), y.astype(np.float32)
-    return np.isin(x, y)
+    return np.isin(_sortable(x), _sortable(y))
 
 
 def sort_order(x: Array, *, axis: int, descending: bool) -> Array:
@@ -82,7 +80,7 @@ def sort_order(x: Array, *, axis: int, descending: bool) -> Array:
 
 def _first_in_order(x: Array, axis: int, descending: bool, part: slice) -> Array:
     """The first ``part`` of the places that put ``x`` in order along ``axis``."""
-    before = (slice(None),) * axis
+    x, before = _sortable(x), (slice(None),) * axis
     if not descending:
         order = x.argsort(axis, kind="stable")
         return order if part.stop is None else np.array(order[(*before, part)], order="C")
@@ -96,7 +94,7 @@ def top_order(x: Array, *, axis: int, k: int, largest: bool) -> Array:
     both = _lines.top(x, axis, k, largest)
     if both is not None:
         return both[1]
-    n, found = x.shape[axis], None
+    x, n, found = _sortable(x), x.shape[axis], None
     if k and n > _FEW and 4 * k < n:
         found = _top_of_rows(np.moveaxis(x, axis, -1).reshape(-1, n), k, largest)
     if found is None:
@@ -112,8 +110,6 @@ _add_up: Any = np.add.reduce
 
 def _top_of_rows(x: Array, k: int, largest: bool) -> Array | None:
     """The same along the last of two axes; None where NaN are among them."""
-    if x.dtype.kind == "V":  # which NumPy does not part
-        return None
     n = x.shape[1]
     last = np.partition(x, n - k if largest else k - 1, 1)[:, n - k if largest else k - 1, None]
     if x.dtype.kind == "f" and np.isnan(last).any():
@@ -132,7 +128,7 @@ def median_place(x: Array, *, axis: int, of_numbers: bool) -> Array:
     """The place along ``axis``, which stays, of the element in the middle, the lower of two: of all, or the
     first NaN, or of all that are ``of_numbers``."""
     n = x.shape[axis]
-    order = np.argsort(x, axis, kind="stable")
+    order = _sortable(x).argsort(axis, kind="stable")
     if x.dtype.kind not in "fV":
         return np.array(order[(*(slice(None),) * axis, slice((n - 1) // 2, (n - 1) // 2 + 1))], order="C")
     numbers = n - _add_up(np.isnan(x), axis, np.int64, None, True)

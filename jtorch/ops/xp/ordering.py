@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.ops.xp._wide import sortable as _sortable
+
 Array = np.ndarray
 
 
@@ -45,7 +47,7 @@ def histogram_counts(x: Array, edges: Array, weight: Array) -> Array:
 
 def mode_place(x: Array, *, axis: int) -> Array:
     """The last position, along ``axis``, of the most frequent element, the smallest of several."""
-    lines = np.moveaxis(x, axis, -1)
+    lines = np.moveaxis(_sortable(x), axis, -1)
     found = np.array([_mode_of(line) for line in lines.reshape(-1, x.shape[axis])], np.int64)
     return np.expand_dims(found.reshape(lines.shape[:-1]), axis)
 
