@@ -90,7 +90,10 @@ def isfinite(xp, x):
 
 @composite(dtype="as_is", differentiable=False)
 def isinf(xp, x):
-    """Whether elements are inf or -inf."""
+    """Whether elements are inf or -inf; of complex ones a part of them."""
+    if x.dtype.kind == "c":
+        infinite = (xp.eq(xp.abs(part(x)), math.inf) for part in (xp.real_part, xp.imag_part))
+        return xp.logical_or(*infinite)
     return xp.eq(xp.abs(x), math.inf) if x.dtype.kind in "fV" else xp.ne(x, x)
 
 

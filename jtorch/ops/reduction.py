@@ -9,6 +9,7 @@ from jtorch.core import dtypes as dt
 from jtorch.core.op import composite, reduction
 from jtorch.core.sizes import real
 from jtorch.ops import axes as ax
+from jtorch.ops.complex import is_complex
 from jtorch.ops.cumulative import exclusive_products
 from jtorch.ops.routines import direct, runs_at_once
 
@@ -215,12 +216,13 @@ def _count(shape, axis):
 def _variance(xp, x, axis, keepdims, correction):
     n = _count(x.shape, axis)
     degrees = 0.0 if n < correction else n - correction  # of none: infinite, or NaN where nothing varies
-    if len(axis) == x.ndim:
+    if len(axis) == x.ndim and not is_complex(x):
         found = direct(xp, "_variance", "variance", x, degrees)
         if found is not None:
             return xp.reshape(found, shape=(1,) * x.ndim if keepdims else ())
     centred = x - xp.sum(x, axis=axis, keepdims=True) / n
-    squares = xp.sum(centred * centred, axis=axis, keepdims=keepdims)
+    squares = xp.real_part(centred * xp.conj(centred)) if is_complex(x) else centred * centred
+    squares = xp.sum(squares, axis=axis, keepdims=keepdims)
     return squares / degrees if degrees else squares * math.inf
 
 
@@ -286,9 +288,7 @@ def _spread_face(name):
             raise TypeError(f"{name}() takes either unbiased or correction, not both")
         if correction is None:
             correction = 1 if unbiased is None else int(unbiased)
-        if not input.is_floating_point():
-            if input.dtype.is_complex:
-                raise NotImplementedError(f"{name}() of complex tensors is not there yet")
+        if not (input.is_floating_point() or input.is_complex()):
             raise RuntimeError("std and var only support floating point and complex dtypes")
         arrays, statics = _axis_face(input, dim, keepdim)
         n = math.prod(input.shape[a] for a in statics["axis"])

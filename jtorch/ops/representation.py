@@ -55,7 +55,11 @@ def _(xp, g, out1):
 
 @composite(dtype="as_is", like_first=True, in_place=True)
 def nan_to_num(xp, x, *, nan, posinf, neginf):
-    """x with numbers in place of NaN and the infinities."""
+    """x with numbers in place of NaN and the infinities, in both parts of complex ones."""
+    if x.dtype.kind == "c":
+        limits = {"nan": nan, "posinf": posinf, "neginf": neginf}
+        parts = (nan_to_num.body(xp, part(x), **limits) for part in (xp.real_part, xp.imag_part))
+        return xp.make_complex(*parts)
     if x.dtype.kind != "f":
         return xp.clone(x)
     # what takes the place of NaN may itself be infinite in this dtype
@@ -69,6 +73,7 @@ def _(xp, g, x):
 
 
 _LARGEST = {np.dtype(k): float(np.finfo(k).max) for k in (np.float16, np.float32, np.float64)}
+_LARGEST |= {np.dtype(k): float(np.finfo(k).max) for k in (np.complex64, np.complex128)}
 _LARGEST[dt.BFLOAT16] = float(ml_dtypes.finfo(dt.BFLOAT16).max)
 
 

@@ -6,12 +6,12 @@ NaN stays NaN where PyTorch keeps it, so the test that fails for NaN picks the b
 from __future__ import annotations
 
 from jtorch.core.dtypes import LONG_NAMES
-from jtorch.core.number_ranges import PLAIN, check_number, is_number, largest
+from jtorch.core.number_ranges import PLAIN, check_number, is_number, largest, whole
 from jtorch.core.op import composite
 
 
-def _activation(grad_name, methods=(), **facts):
-    return composite(dtype="floating", grad_name=grad_name, methods=methods, **facts)
+def _activation(grad_name, methods=(), dtype="floating", **facts):
+    return composite(dtype=dtype, grad_name=grad_name, methods=methods, **facts)
 
 
 def _within(xp, x, bound):
@@ -23,7 +23,7 @@ def _passed(xp, g, x, bound):
     return xp.where(xp.logical_or(xp.lt(x, -bound), xp.gt(x, bound)), g, 0.0), None
 
 
-@_activation("ThresholdBackward0", in_place=True)
+@_activation("ThresholdBackward0", dtype="promote", in_place=True)
 def threshold(xp, x, bound, value):
     """x above ``bound``, else ``value``."""
     return xp.where(xp.le(x, bound), value, x)
@@ -36,6 +36,8 @@ def _(xp, g, x, bound):
 
 @threshold.face
 def _(input, threshold, value):
+    if not input.is_floating_point():
+        threshold, value = whole(threshold), whole(value)
     return (input, threshold, value), {}
 
 

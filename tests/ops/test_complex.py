@@ -37,6 +37,15 @@ CALLS = {
     "div real": (lambda L, x, y: x / y, [X, W]),
     "neg": (lambda L, x: -x, [Z]),
     "acosh": (lambda L, x: x.acosh(), [Z]),
+    "sigmoid": (lambda L, x: x.sigmoid(), [Z]),
+    "var": (lambda L, x: x.var(), [Z]),
+    "var of rows": (lambda L, x: x.var(1, correction=0, keepdim=True), [Z]),
+    "std": (lambda L, x: x.std(0), [Z]),
+    "var and mean": (lambda L, x: L.var_mean(x, 1), [Z]),
+    "std and mean": (lambda L, x: L.std_mean(x), [Z]),
+    "logaddexp": (lambda L, x, y: L.logaddexp(x, y), [3 * Z, 3 * W]),
+    "logcumsumexp": (lambda L, x: x.logcumsumexp(1), [3 * Z]),
+    "logcumsumexp of columns": (lambda L, x: x.logcumsumexp(0), [Z]),
     "softsign": (lambda L, x: L.nn.functional.softsign(x), [Z]),
     "square": (lambda L, x: x**2, [Z]),
     "exp": (lambda L, x: x.exp(), [Z]),
@@ -102,9 +111,46 @@ def test_backward_of_a_complex_result_needs_a_gradient():
 
 def test_what_has_no_order_is_refused():
     z = jtorch.tensor([[1j]])
-    for function in (jtorch.logaddexp, jtorch.logaddexp2):
-        with pytest.raises(NotImplementedError, match="no order"):
-            function(z, z)
+    with pytest.raises(NotImplementedError, match="no order"):
+        jtorch.logaddexp2(z, z)
+
+
+def test_spread_is_that_of_both_parts():
+    z = jtorch.tensor([1 + 1j, 3 - 1j], requires_grad=True)
+    z.var().backward()
+    assert z.var().dtype is jtorch.float32
+    assert z.var().item() == 4.0 and z.std(correction=0).item() == pytest.approx(2**0.5)
+    assert z.grad.tolist() == [-2 + 2j, 2 - 2j]
+
+
+PARTS = [complex(a, b) for a in (0.0, np.inf, np.nan) for b in (1.0, -np.inf, np.nan)]
+
+
+def test_infinite_and_no_numbers_are_told_by_their_parts():
+    z = jtorch.tensor(PARTS)
+    assert z.isinf().tolist() == [np.inf in (abs(p.real), abs(p.imag)) for p in PARTS]
+    small = {"nan": 5.0, "posinf": 7.0, "neginf": -7.0}
+    found = jtorch.nan_to_num(z, **small)
+    assert found.real.tolist() == [0.0] * 3 + [7.0] * 3 + [5.0] * 3
+    assert found.imag.tolist() == [1.0, -7.0, 5.0] * 3
+    most = float(np.finfo(np.float32).max)
+    assert jtorch.nan_to_num(z)[4].item() == complex(most, -most)
+
+
+@needs_torch
+def test_infinite_and_no_numbers_are_those_of_pytorch():
+    ours, theirs = jtorch.tensor(PARTS), torch.tensor(PARTS)
+    for f in ("isinf", "isnan", "isfinite", "nan_to_num"):
+        found, wanted = getattr(ours, f)(), getattr(theirs, f)()
+        np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+
+
+def test_sums_of_exponentials_of_infinite_parts():
+    low = complex(-np.inf, 1)
+    found = jtorch.logcumsumexp(jtorch.tensor([low, low, 2 + 3j, low]), 0)
+    assert found.tolist() == [low, low, 2 + 3j, 2 + 3j]
+    assert jtorch.logaddexp(jtorch.tensor(low), jtorch.tensor(1j)).item() == 1j
+    assert jtorch.logcumsumexp(jtorch.zeros(0, 2, dtype=jtorch.complex64), 0).shape == (0, 2)
 
 
 def test_comparison_has_no_order():

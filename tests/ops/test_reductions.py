@@ -300,3 +300,13 @@ def test_the_gradient_of_the_extreme_of_all_is_shared_by_nans():
     x = jtorch.tensor([1.0, nan], requires_grad=True)
     x.amax().backward()  # PyTorch shares by what is equal there
     assert str(x.grad.tolist()) == "[nan, nan]"
+
+
+@pytest.mark.parametrize("name", ["any", "all"])
+def test_of_no_dims_each_element_is_asked(name):
+    x = np.array([[0.0, 2.0], [np.nan, 0.0]])
+    for none in ((), []):
+        found = getattr(jtorch, name)(jtorch.tensor(x), none, keepdim=True)
+        assert found.tolist() == [[False, True], [True, False]]
+        bytes_ = getattr(jtorch.tensor([0, 3], dtype=jtorch.uint8), name)(dim=none)
+        assert bytes_.tolist() == [0, 1] and bytes_.dtype is jtorch.uint8

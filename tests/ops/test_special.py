@@ -114,3 +114,13 @@ def test_polynomials_of_degrees_that_are_no_integers_of_64_bits(name):
     degrees = jtorch.tensor([np.nan, np.inf, 1e30, -np.inf, -1e30])
     found = getattr(jtorch.special, name)(jtorch.tensor(0.5), degrees)
     np.testing.assert_array_equal(found.numpy(), np.array([np.nan, np.nan, np.nan, 0.0, 0.0], np.float32))
+
+
+def test_zeta_of_numbers():
+    x = jtorch.tensor([3.0, 2.0])
+    np.testing.assert_allclose(jtorch.special.zeta(x, 1).numpy(), [1.2020569, 1.6449341], rtol=1e-6)
+    np.testing.assert_allclose(jtorch.special.zeta(2, x).numpy(), [0.3949341, 0.6449341], rtol=1e-6)
+
+
+def test_airy_of_the_largest_numbers_vanishes():
+    assert jtorch.special.airy_ai(jtorch.tensor([1e38, 500.0])).tolist() == [0.0, 0.0]

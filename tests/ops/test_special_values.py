@@ -263,3 +263,25 @@ def test_gradients_at_nan_are_pytorchs(mode):
 
 
 FEW = {"clamp": lambda t: t.clamp(0, 1), "relu": lambda t: t.relu()}
+
+
+LARGE_EXPONENTS = [(1e-30, 130), (1.0, -149), (1e38, -270), (1e-45, 276), (0.0, 2000), (INF, -2000), (NAN, 3)]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_ldexp_by_an_exponent_that_no_power_of_the_dtype_has(dtype):
+    kind = getattr(jtorch, dtype)
+    for number, exponent in [*LARGE_EXPONENTS, (1e-4, 20), (5e-324, 1074), (1e300, -1100)]:
+        x = jtorch.tensor(number, dtype=kind)
+        with np.errstate(over="ignore"):
+            wanted = np.ldexp(x.numpy(), exponent)
+        for whole in (jtorch.int64, jtorch.int16):
+            found = jtorch.ldexp(x, jtorch.tensor(exponent, dtype=whole))
+            assert found.dtype is kind
+            np.testing.assert_array_equal(found.numpy(), wanted)
+
+
+def test_ldexp_has_the_gradient_of_its_power():
+    x = jtorch.tensor([1e-30, 0.0], requires_grad=True)
+    jtorch.ldexp(x, jtorch.tensor([100, -3])).sum().backward()
+    assert x.grad.tolist() == [2.0**100, 0.125]

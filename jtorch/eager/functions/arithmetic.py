@@ -213,9 +213,28 @@ def _refuse(input: Tensor, name: str) -> None:
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input 2**other"""
     check_tensors("ldexp", input=input, other=other)
-    if other._data.dtype.kind in "biu":
-        other = other.to(input.dtype if input.is_floating_point() else dt.get_default_dtype())
-    return APPLY["mul"](input, APPLY["pow"](2.0, other))
+    if other._data.dtype.kind not in "biu":
+        return APPLY["mul"](input, APPLY["pow"](2.0, other))
+    if is_half(input._data):
+        return in_float32(_shifted, input, other)
+    return _shifted(input if input._data.dtype.kind in "fc" else input.to(dt.get_default_dtype()), other)
+
+
+def _shifted(input: Tensor, other: Tensor) -> Tensor:
+    """input 2**other in three steps: 2**other alone may be beyond the dtype, where the result is not.
+
+    The largest step is the last one: it alone may round.
+    """
+    part = dt.float64 if input._data.dtype.itemsize // (1 + input.is_complex()) == 8 else dt.float32
+    last = 2 - 2 ** (10 if part is dt.float64 else 7)  # of the smallest power that is no subnormal
+    exponent, powers = other.to(part), []
+    for _ in range(3):
+        step = exponent.clamp(last, -last)
+        powers.append(APPLY["pow"](2.0, step))
+        exponent = exponent - step
+    for power in reversed(powers):
+        input = APPLY["mul"](input, power)
+    return input
 
 
 def frexp(input: Tensor) -> Any:

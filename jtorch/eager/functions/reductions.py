@@ -67,7 +67,10 @@ def all_(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
 
 def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    found = APPLY[name](input, axis=ax.many(dim, input._data.ndim), keepdims=ax.flag(keepdim))
+    if isinstance(dim, (tuple, list)) and not dim:  # of no dims each element by itself, unlike a sum
+        found = APPLY["ne"](input, 0)
+    else:
+        found = APPLY[name](input, axis=ax.many(dim, input._data.ndim), keepdims=ax.flag(keepdim))
     return APPLY["cast"](found, dtype=_BYTE) if input._data.dtype is _BYTE else found
 
 

@@ -63,6 +63,8 @@ def _check_divisor(x: Array, y: Array) -> None:
 
 
 def sigmoid(x: Array) -> Array:
+    if x.dtype.kind == "c":  # which SciPy lacks
+        return np.reciprocal(1 + np.exp(-x))
     from scipy import special  # here, because importing it takes 0.2 s and most programs never need it
 
     return np.asarray(special.expit(x)).astype(x.dtype, copy=False)  # SciPy has no float16

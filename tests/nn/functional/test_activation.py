@@ -293,3 +293,10 @@ def test_hardshrink_of_16_bits_compares_with_the_rounded_bound(torch, bound, wra
         return out.tolist(), x.grad.tolist()
 
     assert outcome(jtorch, wrap) == outcome(torch, lambda f: f)
+
+
+def test_integers_are_counted_as_floats_or_kept():
+    x = jtorch.tensor([-3, 0, 1])
+    assert F.softsign(x).tolist() == [-0.75, 0.0, 0.5]
+    np.testing.assert_allclose(F.tanhshrink(x).numpy(), x.numpy() - np.tanh(x.numpy()), rtol=1e-6)
+    assert jtorch.threshold(x, 0.5, 9.7).tolist() == F.threshold(x, 0.5, 9.7).tolist() == [9, 9, 1]
