@@ -668,6 +668,7 @@ def arctan_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 def arctanh_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 from jtorch.core.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 def as_strided_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
+from jtorch.compat.native import as_strided_scatter as as_strided_scatter
 from jtorch.amp import autocast as autocast
 from jtorch.amp.autocast_mode import autocast_decrement_nesting as autocast_decrement_nesting
 from jtorch.amp.autocast_mode import autocast_increment_nesting as autocast_increment_nesting
@@ -686,6 +687,7 @@ from jtorch.compat.low_level import constant_pad_nd as constant_pad_nd
 from jtorch.nn.functional import conv1d as conv1d
 from jtorch.nn.functional import conv2d as conv2d
 from jtorch.nn.functional import conv3d as conv3d
+from jtorch.compat.native import conv_tbc as conv_tbc
 from jtorch.nn.functional import conv_transpose1d as conv_transpose1d
 from jtorch.nn.functional import conv_transpose2d as conv_transpose2d
 from jtorch.nn.functional import conv_transpose3d as conv_transpose3d
@@ -698,13 +700,16 @@ def detach_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 def diagonal_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 from jtorch.compat.low_level import dropout as dropout
 from jtorch.compat.low_level import dropout_ as dropout_
+from jtorch.compat.native import empty_permuted as empty_permuted
 def expand_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 from jtorch.compat.low_level import feature_alpha_dropout as feature_alpha_dropout
 from jtorch.compat.low_level import feature_alpha_dropout_ as feature_alpha_dropout_
+from jtorch.compat.native import feature_dropout as feature_dropout
 def fill_(input: Tensor, value: Any) -> Tensor: ...
 from jtorch.eager.type_info import finfo as finfo
 def fix_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 def frac_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
+from jtorch.compat.native import frobenius_norm as frobenius_norm
 from jtorch.eager.factors import geqrf as geqrf
 from jtorch.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from jtorch.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
@@ -716,6 +721,8 @@ from jtorch.core.settings import get_num_interop_threads as get_num_interop_thre
 from jtorch.core.settings import get_num_threads as get_num_threads
 from jtorch.eager.finite_differences import gradient as gradient
 from jtorch.compat.low_level import grid_sampler as grid_sampler
+from jtorch.compat.native import grid_sampler_2d as grid_sampler_2d
+from jtorch.compat.native import grid_sampler_3d as grid_sampler_3d
 from jtorch.compat.low_level import group_norm as group_norm
 from jtorch.compat.low_level import gru_cell as gru_cell
 from jtorch.eager.windows import hamming_window as hamming_window
@@ -745,10 +752,16 @@ from jtorch.nn.functional import max_pool1d_with_indices as max_pool1d_with_indi
 from jtorch.nn.functional import max_pool2d as max_pool2d
 from jtorch.nn.functional import max_pool3d as max_pool3d
 def narrow_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
+from jtorch.compat.native import native_batch_norm as native_batch_norm
 from jtorch.nn.functional import native_channel_shuffle as native_channel_shuffle
+from jtorch.compat.native import native_dropout as native_dropout
+from jtorch.compat.native import native_group_norm as native_group_norm
+from jtorch.compat.native import native_layer_norm as native_layer_norm
 def negative_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 from jtorch.nn.functional import nll_loss as nll_loss
+from jtorch.compat.native import nonzero_static as nonzero_static
 from jtorch.compat.low_level import norm_except_dim as norm_except_dim
+from jtorch.compat.native import nuclear_norm as nuclear_norm
 from jtorch.eager.factors import orgqr as orgqr
 from jtorch.eager.factors import ormqr as ormqr
 from jtorch.eager.lowrank import pca_lowrank as pca_lowrank

@@ -88,6 +88,11 @@ _GIVEN = {
         "poisson_nll_loss", "resize_as_", "rnn_relu_cell", "rnn_tanh_cell", "square_",
         "triplet_margin_loss", "zero_",
     ),
+    "jtorch.compat.native": (
+        "as_strided_scatter", "conv_tbc", "empty_permuted", "feature_dropout", "frobenius_norm",
+        "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_dropout", "native_group_norm",
+        "native_layer_norm", "nonzero_static", "nuclear_norm",
+    ),
     "jtorch.nn.functional": (
         "adaptive_avg_pool1d", "avg_pool1d", "bilinear", "channel_shuffle", "conv1d", "conv2d", "conv3d",
         "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cross_entropy", "max_pool1d",
