@@ -9,7 +9,7 @@ from typing import Any
 
 from jtorch.eager.public import Tensor, empty
 from jtorch.nn import functional as F, init
-from jtorch.nn.attention_backends import SDPBackend, sdpa_kernel
+from jtorch.nn.attention.backends import SDPBackend, sdpa_kernel
 from jtorch.nn.linear import Linear
 from jtorch.nn.module import Module
 from jtorch.nn.parameter import Parameter
