@@ -538,6 +538,7 @@ from jtorch import fft as fft
 from jtorch import func as func
 from jtorch import functional as functional
 from jtorch import futures as futures
+from jtorch import hub as hub
 from jtorch import jit as jit
 from jtorch import linalg as linalg
 from jtorch import masked as masked
@@ -554,6 +555,7 @@ from jtorch import sparse as sparse
 from jtorch import special as special
 from jtorch import testing as testing
 from jtorch import training as training
+from jtorch import types as types
 from jtorch import utils as utils
 from jtorch import version as version
 from jtorch import vision as vision

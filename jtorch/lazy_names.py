@@ -8,10 +8,10 @@ from __future__ import annotations
 SUBMODULES = frozenset(
     (
         "_C", "accelerator", "amp", "array_api", "backends", "compiler", "config", "cpu", "cuda",
-        "distributed", "distributions", "errors", "fft", "func", "functional", "futures", "jit", "linalg",
-        "masked", "mps", "multiprocessing", "nn", "optim", "profiler", "random", "return_types",
+        "distributed", "distributions", "errors", "fft", "func", "functional", "futures", "hub", "jit",
+        "linalg", "masked", "mps", "multiprocessing", "nn", "optim", "profiler", "random", "return_types",
         "serialization", "signal", "sparse", "special",
-        "testing", "training", "utils", "version", "vision", "viz", "xpu",
+        "testing", "training", "types", "utils", "version", "vision", "viz", "xpu",
     )
 )  # fmt: skip
 

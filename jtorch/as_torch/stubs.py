@@ -12,7 +12,7 @@ from typing import Any
 from jtorch.as_torch.missing import NOT_PLANNED, PLANNED, place_of, sentence
 
 _NO_STUBS = (  # there, or nothing without it
-    "torch.jit", "torch.distributed.checkpoint", "torch.distributed.fsdp", "torch.masked",
+    "torch.jit", "torch.distributed.checkpoint", "torch.distributed.fsdp", "torch.hub", "torch.masked",
 )  # fmt: skip
 PACKAGES = tuple(n for n in (*PLANNED, *NOT_PLANNED) if n not in _NO_STUBS)
 

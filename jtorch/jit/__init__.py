@@ -70,3 +70,21 @@ def is_scripting() -> bool:
 
 def is_tracing() -> bool:
     return False
+
+
+class TracerWarning(Warning):
+    """What ``warnings.filterwarnings`` is told to ignore: nobody traces here, so none is ever given."""
+
+
+class ScriptWarning(Warning):
+    """The same of scripted functions."""
+
+
+def script_if_tracing(fn: Callable) -> Callable:
+    """The function as it is: nobody traces."""
+    return fn
+
+
+def interface(obj: Any) -> Any:
+    """A mark for TorchScript: the class as it is."""
+    return obj

@@ -137,6 +137,12 @@ def test_infinite_and_no_numbers_are_told_by_their_parts():
     assert jtorch.nan_to_num(z)[4].item() == complex(most, -most)
 
 
+def test_no_numbers_are_close_where_asked():
+    x, y = jtorch.tensor([complex(np.nan, 1), 2j]), jtorch.tensor([complex(1, np.nan), 2j])
+    assert jtorch.isclose(x, y).tolist() == [False, True]
+    assert jtorch.isclose(x, y, equal_nan=True).tolist() == [True, True]
+
+
 @needs_torch
 def test_infinite_and_no_numbers_are_those_of_pytorch():
     ours, theirs = jtorch.tensor(PARTS), torch.tensor(PARTS)

@@ -22,7 +22,7 @@ def isclose(
         name, value = ("atol", atol) if rtol >= 0 else ("rtol", rtol)
         raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value:g}")
     close = APPLY["eq"](input, other)
-    if equal_nan and input.is_floating_point():
+    if equal_nan and input._data.dtype.kind not in "biu":
         both = APPLY["logical_and"](APPLY["isnan"](input), APPLY["isnan"](other))
         close = APPLY["logical_or"](close, both)
     if rtol == 0 and atol == 0:

@@ -19,6 +19,12 @@ from jtorch.nn.utils.convert_parameters import (
     parameters_to_vector as parameters_to_vector,
     vector_to_parameters as vector_to_parameters,
 )
+from jtorch.nn.utils.fusion import (
+    fuse_conv_bn_eval as fuse_conv_bn_eval,
+    fuse_conv_bn_weights as fuse_conv_bn_weights,
+    fuse_linear_bn_eval as fuse_linear_bn_eval,
+    fuse_linear_bn_weights as fuse_linear_bn_weights,
+)
 from jtorch.nn.utils.init import skip_init as skip_init
 from jtorch.nn.utils.spectral_norm import (
     remove_spectral_norm as remove_spectral_norm,
