@@ -6,6 +6,7 @@ import ctypes
 import enum
 import functools
 import gc
+import inspect
 import os
 import sys
 import sysconfig
@@ -208,8 +209,16 @@ def lends_memory(value: Any) -> bool:
 Held = tuple[tuple[str, type | None], ...]
 
 
+OF_SIGNATURES = (
+    inspect.Signature,
+    inspect.Parameter,
+)  # whose slots lead to defaults, which users may change
+
+
 def _held_by_class(cls: type) -> Held:
     """What an instance has by its class, if that is a user's: (slot, None), and (constant, base)."""
+    if cls in OF_SIGNATURES:
+        return tuple((name, None) for name in cls.__slots__)
     found: dict[str, type | None] = {}
     for base in cls.__mro__:
         for name, fact in vars(base).items() if is_users(base) else ():

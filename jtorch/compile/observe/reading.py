@@ -51,6 +51,7 @@ from jtorch.compile.observe.guards import (
 )
 from jtorch.compile.observe.kinds import (
     IGNORED,
+    OF_SIGNATURES,
     POINTER,
     WITH_A_CLASS,
     Kind,
@@ -82,6 +83,7 @@ _STILL = (  # classes of objects that do not change, or only by what is seen
     pathlib.PurePath, types.MappingProxyType, types.CodeType, weakref.ref, logging.Logger, BaseException,
     contextvars.ContextVar, contextvars.Context, contextvars.Token, operator.itemgetter, operator.attrgetter,
     operator.methodcaller, struct.Struct, np.ufunc, type(functools.lru_cache(int)), property,
+    *OF_SIGNATURES,
 )  # fmt: skip
 WHOLE = (ContentsRead, LengthRead, TruthRead)  # reads of a container that any change changes
 
@@ -325,7 +327,9 @@ class Reading:
                 self.array(frame, value)
             elif kind is Kind.FOREIGN and not (facts := instance_facts(value)):
                 self.contents(frame, value)
-                if objects and facts is not None:  # none yet
+                if isinstance(value, types.MappingProxyType):
+                    stack += contents(value)
+                if objects and (facts is not None or held_by_class(type(value))):  # none yet, or slots
                     stack += self._facts(frame, value)
             elif objects:
                 if kind is Kind.OBJECT:  # of a class that derives from one of C's
@@ -376,7 +380,9 @@ class Reading:
         for name, base in held_by_class(type(value)):
             if base is None:  # a slot
                 fact = slot_of(value, name)
-                if outside:
+                if isinstance(value, OF_SIGNATURES):  # which stays
+                    self.meet(fact)
+                elif outside:
                     self.read(AttributeRead, frame, value, name, fact)
             else:
                 fact = vars(base).get(name, MISSING)
