@@ -87,7 +87,7 @@ def check_arrays(observer: Observer, name: str, written: list[np.ndarray]) -> No
 
 def check_graphs(tracer: Tracer, observer: Observer, problems: list[str]) -> None:
     """Note that the function moves tensors from outside on the tape; the journal puts them back."""
-    if observer.journal.owners(watch.WRITTEN):
+    if any(not tracer.began(t) for t in observer.journal.owners(watch.WRITTEN)):
         problems.append(
             f"'{tracer.name}' writes a value that requires grad into a tensor from outside, whose "
             "graph would end with the recording. Write its .detach(), or return it."
