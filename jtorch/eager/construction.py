@@ -16,7 +16,7 @@ from jtorch.eager.data_errors import check_fits
 from jtorch.eager.duals import is_dual, share
 from jtorch.eager.factory import size_named
 from jtorch.eager.messages import long_name
-from jtorch.eager.nested import composed
+from jtorch.eager.nested import composed, is_recorded
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.signatures import whole
 from jtorch.eager.tensor import Size, Tensor, wrap
@@ -44,7 +44,7 @@ def constructed(args: tuple, dtype: dt.dtype | None, device: Any = None) -> Tens
 
 def _is_data(given: Any) -> bool:
     """Whether it is no size: what has no ``__index__``, and arrays, which all have one."""
-    if isinstance(given, np.ndarray):
+    if isinstance(given, np.ndarray) or is_recorded(given):
         return given.ndim > 0 or given.dtype.kind not in "iu"
     return not hasattr(given, "__index__")
 
@@ -54,7 +54,7 @@ def _of_data(data: Any, dtype: dt.dtype | None) -> Tensor:
         return creation.empty(data, dtype=dtype)
     if isinstance(data, str):
         raise TypeError("new(): invalid data type 'str'")
-    if not isinstance(data, (np.ndarray, Sequence)):
+    if not isinstance(data, (np.ndarray, Sequence)) and not (is_recorded(data) and not data.is_number):
         raise TypeError(f"new(): data must be a sequence (got {type(data).__name__})")
     made = composed(data, dtype or dt.get_default_dtype())
     if made is not None:

@@ -41,20 +41,23 @@ class NumpyArrays:
         few = all(getattr(leaf, "few", True) and getattr(leaf, "decides", True) for leaf in leaves)
         return NumpyArray(stacked(values, target)._data, few=few)
 
-    def joined(self, name: str, arrays: Any) -> NumpyArray:
+    def joined(self, name: str, arrays: Any, axis: Any = 0) -> NumpyArray:
         """``numpy.stack``, or ``concatenate``, of arrays and what stands for them."""
         first = next(a for a in arrays if type(a) is NumpyArray)
         is_plain = all(
             type(a) in (NumpyArray, np.ndarray) and not getattr(a, "is_number", False) for a in arrays
         )
-        if not is_plain or len({a.shape[name != "stack" :] if a.ndim else None for a in arrays}) > 1:
+        most = first.ndim - (name != "stack")
+        fits = type(axis) is int and -1 <= axis <= most and all(a.ndim == first.ndim for a in arrays)
+        at = most if axis == -1 else axis
+        if not (is_plain and fits) or len({_beside(a.shape, at, name != "stack") for a in arrays}) > 1:
             raise first.refuse(f"np.{name}() of these")
         target = np.result_type(*(a.dtype for a in arrays))
         if target not in DTYPES:
             raise first.refuse(f"np.{name}() in {target}")
         parts = [wrap(first.in_dtype(a, target)) for a in arrays]
-        made = [part.unsqueeze(0) for part in parts] if name == "stack" else parts
-        found = APPLY["cat"](*made, axis=0)
+        made = [part.unsqueeze(at) for part in parts] if name == "stack" else parts
+        found = APPLY["cat"](*made, axis=at)
         return NumpyArray(found._data, few=all(a.few for a in arrays if type(a) is NumpyArray))
 
     def copied(self, memory: Any) -> None:
@@ -69,6 +72,11 @@ class NumpyArrays:
                     f"{source}: '{name}' turns the array of a tensor round, and writes to that tensor later, "
                     "which the array would show: take a .copy() of it."
                 )
+
+
+def _beside(shape: tuple, axis: int, along: bool) -> tuple:
+    """The sizes that must be equal, ``along`` or across ``axis``."""
+    return shape[:axis] + shape[axis + along :]
 
 
 def _dtype_of(number: Any) -> np.dtype:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.observe.scalar import Scalar, StandIn
+from jtorch.compile.record.numpy_functions import BOOL, Functions, target_of
 from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart
 from jtorch.core.op import BY_NAME
@@ -26,13 +27,12 @@ from jtorch.eager.tensor import Tensor, wrap
 
 _CAST = BY_NAME["cast"]
 DTYPES = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))  # that are computed with
-_BOOL = np.dtype(np.bool_)
 _SAMPLE = np.zeros(1)
 _FEW = 8  # elements of an array that one may branch on
 _STEPS = 64  # of a loop over an array: for each length it is recorded again, step by step
 
 
-class NumpyArray(StandIn):
+class NumpyArray(Functions, StandIn):
     """An array over traced ``memory``; with ``is_number`` the number that NumPy gives for an element,
     or a result without axes. ``few``: what it was computed from has few elements."""
 
@@ -197,6 +197,11 @@ class NumpyArray(StandIn):
         given = wrap(self.memory)
         return self._view(given.squeeze() if axis is None else given.squeeze(axis))
 
+    def expand_dims(self, axis: Any) -> Any:
+        if self.is_number or type(axis) is not int:
+            raise self.refuse("a shape")
+        return self._view(wrap(self.memory).unsqueeze(axis))
+
     def transpose(self, *axes: Any) -> Any:
         if self.is_number:
             raise self.refuse("a shape")
@@ -212,7 +217,7 @@ class NumpyArray(StandIn):
 
     def astype(self, dtype: Any) -> Any:
         target = np.dtype(dtype)
-        if target not in DTYPES | {_BOOL}:
+        if target not in DTYPES | {BOOL}:
             raise self.refuse(f"astype({target})")
         return self._copy(wrap(self.in_dtype(self, target)), self.is_number)
 
@@ -248,10 +253,13 @@ class NumpyArray(StandIn):
 
     def _computed(self, name: str, *values: Any) -> Any:
         """An op in the dtype that NumPy computes in."""
-        target = _target_of(*values)
+        target = target_of(*values)
         if name in _TO_FLOAT and target.kind != "f":
             target = np.dtype(np.float64)
+        if name in _EITHER_WAY and not hasattr(values[0], "dtype"):  # the op asks the first for its dtype
+            values = values[::-1]
         small = name in _IN_FLOATS and any(getattr(v, "dtype", target) not in DTYPES for v in values)
+        small = small or (name in _OF_FLOATS and target.kind != "f")
         if target not in DTYPES or small:  # NumPy has exp() of bytes in float16
             raise self.refuse(f"arithmetic in {target}")
         made = self.tracer.record(BY_NAME[name], *(self._operand(value, target) for value in values))
@@ -278,7 +286,7 @@ class NumpyArray(StandIn):
         return self._computed("abs", self)
 
     def __pos__(self) -> Any:
-        if self.dtype == _BOOL:
+        if self.dtype == BOOL:
             raise self.refuse("this operator")
         return self._copy(wrap(self.memory), is_number=not self.ndim)
 
@@ -288,6 +296,15 @@ class NumpyArray(StandIn):
         if not self.few:
             raise self.refuse("a branch on one of many elements")
         return bool(self.memory.concrete("bool()"))
+
+    def __matmul__(self, other: Any) -> Any:
+        return self.product(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return self.product(other, self)
+
+    def __invert__(self) -> Any:
+        return self.logical("logical_not", self)
 
     def _reduced(self, name: str, axis: Any, keepdims: bool, **options: Any) -> Any:
         if self.dtype not in DTYPES or (name in ("mean", "std", "var") and self.dtype.kind != "f"):
@@ -299,14 +316,6 @@ class NumpyArray(StandIn):
         given = wrap(self.memory)
         found = getattr(given, name)(dim=axes, keepdim=keepdims, **options) if self.ndim else given.clone()
         return NumpyArray(found._data, is_number=not found.ndim)
-
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Any:
-        if self.dtype == np.dtype(np.int32):
-            raise self.refuse("sum() in int32")
-        return self._reduced("sum", axis, keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._reduced("mean", axis, keepdims)
 
     def max(self, axis: Any = None, keepdims: bool = False) -> Any:
         return self._reduced("amax", axis, keepdims)
@@ -328,17 +337,33 @@ class NumpyArray(StandIn):
     # -- NumPy's own functions -------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *values: Any, **options: Any) -> Any:
-        name = _UFUNCS.get(ufunc)
-        if name is not None and method == "__call__" and not options and all(map(_is_operand, values)):
-            return self._computed(name, *values)
+        plain = method == "__call__" and not options and all(map(_is_operand, values))
+        if plain and ufunc in _UFUNCS:
+            return self._computed(_UFUNCS[ufunc], *values)
+        if plain and ufunc in _LOGICAL:
+            return self.logical(_LOGICAL[ufunc], *values)
+        if plain and ufunc is np.matmul:
+            return self.product(*values)
+        if plain and ufunc is np.isinf:
+            return self._computed("eq", abs(self), np.inf)
+        if plain and ufunc is np.square:
+            return self._computed("mul", self, self)
+        if plain and ufunc is np.power and values[0] is self:
+            return self ** values[1]
         raise self.refuse(f"np.{ufunc.__name__}()")
 
     def __array_function__(self, function: Any, types: Any, values: Any, options: Any) -> Any:
         name = getattr(function, "__name__", "")
-        if name in _JOINED and len(values) == 1 and type(values[0]) in (list, tuple) and not options:
-            return self.tracer.numpy_arrays.joined(name, values[0])
+        if name in _JOINED and 0 < len(values) <= 2 and type(values[0]) in (list, tuple):
+            return self.tracer.numpy_arrays.joined(name, *values, **options)
+        if name in _STACKED and len(values) == 1 and type(values[0]) in (list, tuple) and not options:
+            return self.with_axes(name, values[0])
+        if name == "where" and len(values) == 3 and not options:
+            return self.where(*values)
         if name in _METHODS and values and values[0] is self:
-            return getattr(self, name)(*values[1:], **options)
+            if name == "clip":  # whose bounds have other names there
+                options = {key.removeprefix("a_"): value for key, value in options.items()}
+            return getattr(self, _METHODS[name])(*values[1:], **options)
         raise self.refuse(f"np.{name}()")
 
 
@@ -346,7 +371,7 @@ def beside(scalar: Scalar, name: str, other: Any, reflected: bool) -> NumpyArray
     """The op ``name`` of a Python number that only a replay knows and one of NumPy's, or an array, in this
     order unless ``reflected``: NumPy's arithmetic, which gives one of its own numbers, and divides by 0."""
     is_known = other.dtype in DTYPES or other.dtype.kind in "biu"
-    if not is_known or name not in _ARITHMETIC or _target_of(other, scalar) not in DTYPES:
+    if not is_known or name not in _ARITHMETIC or target_of(other, scalar) not in DTYPES:
         raise scalar.refuse(f"'{name}' with a NumPy {type(other).__name__} of {other.dtype}")
     is_number = isinstance(other, np.generic)
     memory = scalar.tracer.new(np.asarray(other)) if is_number else scalar.tracer.lift(other)
@@ -356,11 +381,6 @@ def beside(scalar: Scalar, name: str, other: Any, reflected: bool) -> NumpyArray
         raise scalar.refuse(f"'{name}' with a NumPy {type(other).__name__}") from None
 
 
-def _target_of(*values: Any) -> np.dtype:
-    """The dtype in which NumPy computes with such operands."""
-    return np.result_type(*map(_kind_of, values))
-
-
 def _is_basic(part: Any) -> bool:
     return part is None or part is Ellipsis or type(part) in (int, slice) or is_symbolic(part)
 
@@ -368,13 +388,6 @@ def _is_basic(part: Any) -> bool:
 def _is_operand(value: Any) -> bool:
     number = type(value) in (int, float) or issubclass(type(value), (Scalar, np.integer, np.floating))
     return number or type(value) in (NumpyArray, np.ndarray)
-
-
-def _kind_of(value: Any) -> Any:
-    """What ``numpy.result_type`` takes for ``value``: a dtype, or a weak number."""
-    if issubclass(type(value), Scalar):
-        return value.as_runtime_scalar
-    return value.dtype if hasattr(value, "dtype") else value
 
 
 def _refusing(what: str) -> Callable:
@@ -388,20 +401,37 @@ _UFUNCS = {
     np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "div", np.equal: "eq",
     np.not_equal: "ne", np.less: "lt", np.less_equal: "le", np.greater: "gt", np.greater_equal: "ge",
     np.exp: "exp", np.log: "log", np.sqrt: "sqrt", np.tanh: "tanh", np.absolute: "abs", np.negative: "neg",
+    np.maximum: "maximum", np.minimum: "minimum", np.floor: "floor", np.ceil: "ceil", np.rint: "round",
+    np.isnan: "isnan", np.isfinite: "isfinite", np.sin: "sin", np.cos: "cos",
+    np.log1p: "log1p", np.expm1: "expm1", np.log2: "log2", np.log10: "log10",
 }  # fmt: skip
-_IN_FLOATS = frozenset({"exp", "log", "sqrt", "tanh"})
+_LOGICAL = {
+    np.logical_and: "logical_and", np.logical_or: "logical_or", np.logical_not: "logical_not",
+    np.logical_xor: "logical_xor", np.bitwise_and: "logical_and", np.bitwise_or: "logical_or",
+    np.invert: "logical_not",
+}  # fmt: skip
+_EITHER_WAY = frozenset({"maximum", "minimum"})
+_OF_FLOATS = frozenset({"floor", "ceil", "round", "isnan", "isfinite"})  # of integers something else
+_IN_FLOATS = frozenset({"exp", "log", "sqrt", "tanh", "sin", "cos", "log1p", "expm1", "log2", "log10"})
 _TO_FLOAT = _IN_FLOATS | {"div"}
 _JOINED = frozenset({"stack", "concatenate"})
-_METHODS = frozenset({"mean", "sum", "std", "var", "reshape", "squeeze", "transpose", "ravel"})
+_STACKED = frozenset({"vstack", "hstack"})
+_METHODS = {name: name for name in (
+    "mean", "sum", "std", "var", "reshape", "squeeze", "transpose", "ravel", "max", "min", "any", "all",
+    "argmax", "argmin", "cumsum", "norm", "clip", "round", "dot", "repeat", "expand_dims",
+)} | {"amax": "max", "amin": "min"}  # fmt: skip
 _ARITHMETIC_OF = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div"}
 _ARITHMETIC = frozenset(_ARITHMETIC_OF.values())
-_OTHERS = ("mod", "floordiv", "matmul", "and", "or", "xor", "lshift", "rshift", "divmod")
+_BITS_OF = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
+_OTHERS = ("mod", "floordiv", "lshift", "rshift", "divmod")
+_IN_PLACE = ("__imatmul__", *(f"__i{name}__" for name in _BITS_OF))
 _REFUSED = {
     **dict.fromkeys(("__setitem__", "__delitem__"), "writing to the elements"),
     **dict.fromkeys(("__float__", "__int__", "__index__", "__complex__", "__round__"), "a number"),
     **dict.fromkeys(("__str__", "__repr__", "__format__"), "a text"),
     **dict.fromkeys(("__array__", "__reduce_ex__", "__dlpack__"), "the memory"),
-    **dict.fromkeys(("__copy__", "__deepcopy__", "__contains__", "__invert__"), "this"),
+    **dict.fromkeys(("__copy__", "__deepcopy__", "__contains__"), "this"),
+    **dict.fromkeys(_IN_PLACE, "writing to the elements"),
     **dict.fromkeys((f"__{r}{name}__" for r in ("", "r", "i") for name in _OTHERS), "this operator"),
     **dict.fromkeys(("__rpow__", "__ipow__"), "this power"),
 }  # fmt: skip
@@ -439,8 +469,9 @@ def _or_refuse(method: Callable) -> Callable:
 
 
 _RAISING = (
-    "__getitem__", "_computed", "astype", "copy", "flatten", "item", "max", "mean", "min", "ravel", "reshape",
-    "squeeze", "std", "sum", "transpose", "var",
+    "__array_function__", "__getitem__", "_computed", "all", "any", "argmax", "argmin", "astype", "clip",
+    "copy", "cumsum", "dot", "expand_dims", "flatten", "item", "logical", "max", "mean", "min", "norm",
+    "product", "ravel", "repeat", "reshape", "round", "squeeze", "std", "sum", "transpose", "var", "where",
 )  # fmt: skip
 
 
@@ -454,6 +485,9 @@ def _install() -> None:
         setattr(NumpyArray, f"__{symbol}__", lambda self, other, name=name: self._of_two(name, other))
         setattr(NumpyArray, f"__r{symbol}__", lambda self, other, name=name: self._of_two(name, other, True))
         setattr(NumpyArray, f"__i{symbol}__", _in_place(symbol))
+    for symbol, name in _BITS_OF.items():
+        for method in (f"__{symbol}__", f"__r{symbol}__"):
+            setattr(NumpyArray, method, lambda self, other, name=name: self.logical(name, self, other))
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         setattr(NumpyArray, f"__{name}__", lambda self, other, name=name: self._of_two(name, other))
 

@@ -109,6 +109,10 @@ RECORDED = {
         jtorch.tensor(x.numpy()[0, 0]), jtorch.tensor(x.numpy()),
     ),
     "tensors of arrays": lambda x: (jtorch.from_numpy(x.numpy()[0]) + 1, jtorch.as_tensor(x.numpy())),
+    "tensors of early classes": lambda x: (
+        jtorch.FloatTensor(x.numpy() * 2), jtorch.Tensor(x.double().numpy()), jtorch.DoubleTensor(x.numpy()),
+        jtorch.LongTensor(x.argmax(1).numpy()), x.new(x.double().numpy()),
+    ),
     "numpy.array of numbers": lambda x: (
         np.array([x.sum().item(), 1.0]), np.array([[row[0], 1] for row in x.numpy()]),
         np.array(list(x.numpy())), np.array([(x > 0).sum().item(), 2]) / 4,
@@ -120,6 +124,48 @@ RECORDED = {
     ),
     "joined": lambda x: (
         np.stack([x.numpy(), x.numpy() * 2]), np.concatenate([x.numpy(), WIDE]), np.stack(list(x.numpy())),
+    ),
+    "joined along an axis": lambda x: (
+        np.stack([x.numpy(), WIDE], axis=1), np.stack([x.numpy(), x.numpy()], -1),
+        np.vstack([x.numpy(), WIDE[0][None]]),
+        np.concatenate((x.numpy(), WIDE[:, :2]), axis=1), np.concatenate([x.numpy(), x.numpy()], -1),
+        np.hstack([x.numpy(), WIDE]), np.hstack([x.numpy()[0], OUTSIDE]), np.vstack([x.numpy()[0], OUTSIDE]),
+        np.expand_dims(x.numpy(), 0), np.repeat(x.numpy(), 2, axis=1), x.numpy().repeat(2),
+    ),
+    "places": lambda x: (
+        x.numpy().argmax(), x.numpy().argmax(1), np.argmax(x.numpy(), axis=0), np.argmin(x.numpy(), axis=-1),
+        (x * 0).numpy().argmax(1), jtorch.where(x > 0.5, jtorch.nan, x).numpy().argmax(axis=1),
+    ),
+    "counts": lambda x: (
+        (x.numpy() > 0.5).sum(), (x.numpy() > 0.5).sum(axis=1), (x.numpy() > 0.5).mean(),
+        np.mean(x.numpy() > 0.5, 0),
+        (x.argmax(1).numpy() == np.arange(3)).mean(), x.argmax(1).numpy().mean(), x.int().numpy().sum(0),
+        np.any(x.numpy() > 0.5), (x.numpy() > 0.5).all(axis=1), np.all(x.numpy() > -9, keepdims=True),
+    ),
+    "bounds": lambda x: (
+        np.clip(x.numpy(), 0.1, 0.5), x.numpy().clip(max=0.5), np.clip(x.numpy(), a_min=0.25, a_max=None),
+        x.numpy().clip(np.float64(0.1), 1), np.maximum(x.numpy(), WIDE), np.minimum(0.5, x.numpy()),
+        np.maximum(jtorch.where(x > 0.5, jtorch.nan, x).numpy(), 0), x.argmax(1).numpy().clip(0.5, 1),
+        x.numpy().clip(0, x.sum().item()),
+    ),
+    "choices": lambda x: (
+        np.where(x.numpy() > 0.5, 1, 0), np.where(x.numpy() > 0.5, x.numpy(), 0.0),
+        np.where(x.numpy() > 0.5, 1.5, WIDE),
+        np.where(WIDE > 2, x.numpy(), np.float64(2)), np.where((x > 0.5).numpy(), x.numpy()[0, 0], x.numpy()),
+        (x.numpy() > 0.5) & (x.numpy() < 0.8), ~(x.numpy() > 0.5) | (WIDE > 2),
+        np.logical_not(x.numpy() > 0.5),
+    ),
+    "more functions": lambda x: (
+        np.floor(x.numpy() * 3), np.ceil(x.numpy() * 3), np.round(x.numpy() * 4), np.rint(x.numpy() * 2),
+        np.isnan(x.numpy()).any(), np.isfinite((x / 0).numpy()), np.isinf((x / 0).numpy()),
+        np.square(x.numpy()),
+        np.power(x.numpy(), 2), np.sin(x.numpy()), np.cos(x.double().numpy()), np.log1p(abs(x.numpy())),
+        np.cumsum(x.numpy()), x.numpy().cumsum(axis=1), np.max(x.numpy(), axis=0), np.amin(x.numpy()),
+    ),
+    "products": lambda x: (
+        x.numpy() @ x.numpy().T, np.dot(x.numpy(), OUTSIDE), x.numpy()[0] @ x.numpy()[1], WIDE @ x.numpy(),
+        np.linalg.norm(x.numpy()), np.linalg.norm(x.numpy(), axis=1),
+        np.matmul(x.numpy(), WIDE), x.numpy().dot(WIDE),
     ),
     "an index": lambda x: (x[x.argmax(1).numpy()], x[:, x.argmax(0).numpy()]),
     "a weight": lambda x: (WEIGHT.detach().numpy(), WEIGHT.detach().numpy() * x.numpy()),
@@ -186,11 +232,18 @@ EAGER = {
     "sorted": lambda x: sorted(x.numpy()[0]), "tolist": lambda x: x.numpy().tolist(),
     "an array of a dtype": lambda x: np.array([x.numpy()[0, 0], 1.0], dtype=np.float64),
     "asarray": lambda x: np.asarray(x.numpy()),
-    "of a tensor": lambda x: np.asarray(x), "stack": lambda x: np.stack([x.numpy(), x.numpy()], axis=1),
+    "of a tensor": lambda x: np.asarray(x), "stack": lambda x: _said(np.stack, [x.numpy(), x.numpy()], 4),
     "mask": lambda x: x.numpy()[x.numpy() > 0], "list index": lambda x: x.numpy()[[0, 1]],
-    "where": lambda x: np.where(x.numpy() > 0, 1, 0), "clip": lambda x: x.numpy().clip(0, 1),
-    "matmul": lambda x: x.numpy() @ x.numpy().T, "half": lambda x: x.half().numpy() * 2,
-    "bools": lambda x: (x > 0).numpy().sum(), "complex": lambda x: x.numpy() * 1j, 
+    "where": lambda x: np.where(x.numpy() > 0), "where without bools": lambda x: np.where(x.numpy(), 1, 0),
+    "clip": lambda x: _said(x.numpy().clip, x),
+    "of an item": lambda x: np.where(x.numpy() > 0, 0, x.sum().item()),
+    "matmul": lambda x: _said(lambda: x.numpy() @ x.numpy()[:2]), "half": lambda x: x.half().numpy() * 2,
+    "bools": lambda x: (x > 0).numpy().cumsum(), "bits": lambda x: x.argmax(1).numpy() & 1,
+    "a sign": lambda x: np.sign(x.numpy()), "floors": lambda x: np.floor(x.argmax(1).numpy()),
+    "a norm": lambda x: np.linalg.norm(x.numpy(), 1), "the order": lambda x: np.argsort(x.numpy()),
+    "digits": lambda x: np.round(x.numpy(), 1), "an array to write to": lambda x: np.zeros_like(x.numpy()),
+    "no such axis to join": lambda x: _said(np.concatenate, [x.numpy(), WIDE], 2),
+    "complex": lambda x: x.numpy() * 1j,
     "a text": lambda x: x.numpy() == "1",
 }  # fmt: skip
 
@@ -227,6 +280,7 @@ def test_is_recorded(name):
     for x in _calls():
         _check(compiled(x.clone()), function(x.clone()))
     assert len(compiled.retraces) <= (1 if name == "a branch" else 0), str(compiled.retraces)
+    assert any(compiled.plans.values())
 
 
 @each("name", EAGER)
