@@ -22,6 +22,7 @@ import numpy as np
 from jtorch.compile.observe.scalar import NAMES, Digits, Scalar, within
 from jtorch.compile.observe.texts import refused_text
 from jtorch.compile.record.inputs import LeafPlace
+from jtorch.compile.record.numpy_arrays import UFUNCS, NumpyArray
 from jtorch.core.dtypes import is_float
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.number_ranges import largest
@@ -104,6 +105,14 @@ class Item(Scalar):
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise self.refuse("NumPy")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *operands: Any, **options: Any) -> Any:
+        """NumPy's functions of Python's numbers give one of its own: ``np.exp(-step / 10)``."""
+        name, of_pythons = UFUNCS.get(ufunc), all(type(v) in (Item, int, float) for v in operands)
+        if method != "__call__" or options or name is None or not of_pythons or self.var.dtype == _BOOL:
+            return super().__array_ufunc__(ufunc, method, *operands, **options)
+        values = (NumpyArray(v.sym, is_number=True) if type(v) is Item else v for v in operands)
+        return NumpyArray(self.sym, is_number=True)._computed(name, *values)
 
     def __abs__(self) -> Any:
         scalar: Any = self
@@ -253,9 +262,11 @@ def arithmetic(tracer: Any, op: Op, values: tuple) -> Item:
 
 
 def _power(tracer: Any, item: Item, base: Any, exponent: Any, places: tuple) -> Item:
-    """A positive float to the power of an integer that changes, ``0.9 ** step``; and what changes to the
-    power of a number, ``step ** -0.5``: as floats, but integers to one of at least 0."""
-    if type(base) is float and base > 0.0 and not _is_float(exponent):
+    """A positive float to the power of what changes, ``0.9 ** step``, ``0.1 ** (step / 100)``; and what
+    changes to the power of a number, ``step ** -0.5``: as floats, but integers to one of at least 0."""
+    if type(base) is int and _is_float(exponent) and 0 < base <= _EXACT:
+        base = float(base)
+    if type(base) is float and base > 0.0:
         made = tracer.record(_POW, base, _operand(tracer, exponent, True, exact=True))
     elif base is not item or type(exponent) not in (int, float) or not abs(exponent) < _MOST_EXPONENT:
         raise item.refuse("'pow' of numbers")

@@ -338,8 +338,8 @@ class NumpyArray(Functions, StandIn):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *values: Any, **options: Any) -> Any:
         plain = method == "__call__" and not options and all(map(_is_operand, values))
-        if plain and ufunc in _UFUNCS:
-            return self._computed(_UFUNCS[ufunc], *values)
+        if plain and ufunc in UFUNCS:
+            return self._computed(UFUNCS[ufunc], *values)
         if plain and ufunc in _LOGICAL:
             return self.logical(_LOGICAL[ufunc], *values)
         if plain and ufunc is np.matmul:
@@ -397,7 +397,7 @@ def _refusing(what: str) -> Callable:
     return method
 
 
-_UFUNCS = {
+UFUNCS = {
     np.add: "add", np.subtract: "sub", np.multiply: "mul", np.true_divide: "div", np.equal: "eq",
     np.not_equal: "ne", np.less: "lt", np.less_equal: "le", np.greater: "gt", np.greater_equal: "ge",
     np.exp: "exp", np.log: "log", np.sqrt: "sqrt", np.tanh: "tanh", np.absolute: "abs", np.negative: "neg",

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import jtorch
@@ -27,6 +28,13 @@ FORMULAS = {
     "logarithm of 2": lambda n: math.log2(n) + math.log10(n),
     "tanh": lambda n: math.tanh(n / 20),
     "decay": lambda n: 0.9 ** (n // 4),
+    "decay by fractions": lambda n: 5e-4 * 0.1 ** (n / 50),
+    "halves": lambda n: 2 ** -(n / 7),
+    "a ramp": lambda n: np.exp(-5.0 * (1 - min(n / 10, 1)) ** 2),
+    "numpy's cosine": lambda n: 0.5 * (1 + np.cos(np.pi * n / 100)),
+    "numpy's roots": lambda n: 1 / np.sqrt(n),
+    "numpy's logarithm": lambda n: np.log(n) + np.log10(n + 1.0),
+    "numpy's least": lambda n: np.minimum(n / 40, 1.0) + np.maximum(0, n - 90),
 }
 
 
@@ -73,6 +81,11 @@ EDGES = {
     "overflow": (lambda n: (n * 1e100) ** 4, -3),
     "a large integer": (lambda n: (n * 10**6) ** 3, 10),
     "a power of 0": (lambda n: n**0, -3),
+    "a power that overflows": (lambda n: 10.0 ** (n * 60.5), 3),
+    "a power of infinity": (lambda n: 0.5 ** (n * 1e308) + 2 ** (n * -1e308), 3),
+    "a power of less than 0": (lambda n: (-2.0) ** (n + 1), -3),
+    "a root of a number less than 0": (lambda n: (-2.0) ** (n / 2), 3),
+    "numpy's integers": (lambda n: np.minimum(n, 0) + np.abs(n), -3),
     "sqrt": (math.sqrt, -3),
     "log": (lambda n: math.log(n), -3),
     "exp": (lambda n: math.exp(n * 100), 3),

@@ -106,10 +106,10 @@ def test_a_parameter_of_a_distribution_is_read_at_each_call():
 
 
 REFUSED = {
-    "a function of NumPy": (lambda x, s: x * np.cos(np.ones(2) * s)[0], r"np\.cos\(\) of what"),
+    "a function of NumPy": (lambda x, s: x * np.arctan(np.ones(2) * s)[0], r"np\.arctan\(\) of what"),
     "decimal": (lambda x, s: x * float(decimal.Decimal(x.sum().item())), "stands for it"),
     "json": (lambda x, s: (x, json.dumps([x.sum().item()])), "stands for it"),
-    "item": (lambda x, s: x * np.sqrt(x.sum().item()), "keep it a tensor|Keep it a tensor"),
+    "item": (lambda x, s: x * np.cbrt(x.sum().item()), "keep it a tensor|Keep it a tensor"),
 }
 
 

@@ -97,6 +97,11 @@ RECORDED = {
         np.sum(x.numpy(), axis=0), x.numpy().mean(keepdims=True), x.numpy().sum() / x.numpy().size,
     ),
     "functions": lambda x: (np.exp(x.numpy()), np.sqrt(abs(x.numpy())[0, 0]), np.add(OUTSIDE, x.numpy())),
+    "functions of an item": lambda x: (
+        np.exp(x.mean().item()), float(np.sqrt(x.sum().abs().item())), np.isnan(x.sum().item()),
+        np.add(x.sum().item(), 1),
+        np.maximum(x.argmax().item(), 2), x * np.tanh(x.mean().item()), np.less((x > 0).sum().item(), 2.5),
+    ),
     "casts": lambda x: (x.numpy().astype(np.float64), x.numpy().astype(int), x.numpy().astype("float32")),
     "classes": lambda x: (
         isinstance(x.numpy(), np.ndarray), isinstance(x.numpy(), jtorch.Tensor),
