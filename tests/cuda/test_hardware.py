@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 
 import numpy as np
@@ -21,6 +22,8 @@ from tests.compile.chain import Machine, arguments_of, assert_link, trace
 from tests.compile.codegen.cuda_chain import plan_of
 from tests.compile.codegen.cuda_programs import MAPS, REDUCTIONS, tensor
 from tests.compile.run.test_cuda import PRODUCTS, USES, off, random_draws
+from tests.cuda.test_compiled import trained as compiled
+from tests.cuda.test_loops import NETWORKS
 from tests.cuda.test_tensors import trained
 from tests.cuda.texts import COPY
 from tests.each import each
@@ -117,6 +120,17 @@ def test_eager_training_there_is_that_of_the_cpu(device):
         for net, optimizer in (("perceptron", "Adam"), ("recurrent", "SGD"), ("lenet", "Adam")):
             pairs = zip(trained(net, optimizer, "cpu"), trained(net, optimizer, "cuda"), strict=True)
             assert max((a - b).abs().max().item() for a, b in pairs) <= 1e-5
+    finally:
+        device_memory.use(None)
+
+
+def test_training_over_time_is_that_of_the_cpu(device):
+    whole = functools.partial(jtorch.compile, fullgraph=True)
+    device_memory.use(device_memory.DeviceMemory(device))
+    try:
+        for network in (NETWORKS["LSTM"], NETWORKS["both ways, twice"]):
+            expected, found = (compiled(network, "Adam", where, whole)[1] for where in ("cpu", "cuda"))
+            assert max((a - b).abs().max().item() for a, b in zip(expected, found, strict=True)) <= 1e-5
     finally:
         device_memory.use(None)
 

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.plan.plan import Place, Task, Where
-from jtorch.compile.run.cuda_graph import CudaGraph, products_of
+from jtorch.compile.run.cuda_graph import CudaGraph
 from jtorch.compile.run.cuda_patch import patch
+from jtorch.compile.run.cuda_steps import Steps
 from jtorch.compile.run.replay import failure_of
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
@@ -46,20 +47,21 @@ class CudaRunner(Runner):
     def __init__(self, code: Code, binding: Binding, device: Device) -> None:
         super().__init__()
         self._runs, self._done = itertools.count(1), collections.deque([0], 1)  # how many have ended
-        products_of(code)  # refuses what cannot be done, before anything is allocated
+        self.steps = Steps(code)  # refuses what cannot be done, before anything is allocated
         self.code, self.plan, self.device = code, code.plan, device
         self.numbers, self.fixed, self.dynamic = binding.numbers, binding.fixed, binding.dynamic
         self.resident = binding.resident
         with device.own():
             self._allocate()
-        self.graph = CudaGraph(code, device, self.addresses)
+        self.graph = CudaGraph(self.steps, device, self.addresses)
         self.compiled = self.graph.compiled
+        self.inner = self.steps.codes[1:]
 
     def _allocate(self) -> None:
         """Memory for each place outside of the arena that steps touch: single words side by side."""
         read, written = self._touched("reads"), self._touched("writes")
         sizes = read | written
-        may_fail = any(kernel.errors for kernel in self.code.kernels.values())
+        may_fail = any(step.kernel and step.kernel.errors for step in self.steps.all)
         in_place = {p for p in self.resident & sizes.keys() if p.kind is Where.INPUT}
         in_place -= written.keys() if may_fail else set()
         outside = [p for p in sizes if p.kind is Where.INPUT and p not in self.resident]
@@ -101,7 +103,7 @@ class CudaRunner(Runner):
             failed = self.graph.table.failed() if self.graph.table.n_errors else None
             if failed is not None:
                 self.failed, code = failed
-                return (self.plan.tasks.index(self.failed) << 16) | code
+                return (self.plan.tasks.index(self.failed.whole) << 16) | code
             to_host = []
             for place, address, nbytes in self.downloads:
                 to, is_there = self._outside(place, arguments)
@@ -131,7 +133,7 @@ class CudaRunner(Runner):
 
     def failure(self, status: int) -> Failure:
         """What went wrong."""
-        return failure_of(self.code, self.failed, status & 0xFFFF)
+        return failure_of(self.failed.code, self.failed.task, status & 0xFFFF)
 
     def call_of(self, *tasks: Task) -> Callable[..., int]:
         raise RuntimeError("the steps of a plan on a CUDA device are one graph, of which none runs alone")

@@ -2,50 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import bisect
+from collections.abc import Iterator, Sequence
 
 from jtorch.compile.codegen.cuda_launch import Footprint
 
+_SEEN = 2048
+"""How many steps back it is known what runs before a step: there may be tens of thousands."""
 
-class _Touched(NamedTuple):
-    begin: int
-    end: int
-    step: int
-    written: bool
+
+class _Piece:
+    """What was done to the bytes between two addresses: the step that wrote them last, and those that have
+    read them since."""
+
+    __slots__ = ("readers", "writer")
+
+    def __init__(self, writer: int | None, readers: tuple[int, ...]) -> None:
+        self.writer, self.readers = writer, readers
+
+    @property
+    def users(self) -> tuple[int, ...]:
+        return self.readers if self.writer is None else (self.writer, *self.readers)
 
 
 class Edges:
     """``add`` is called for one step after the other."""
 
     def __init__(self) -> None:
-        self._touched: list[_Touched] = []  # what a later step may have to wait for
-        self._before: list[int] = []  # of each step all that run before it, as bits
+        self._starts = [0]  # of the pieces that all memory is cut into, in order
+        self._pieces = [_Piece(None, ())]
+        self._before: list[int] = []  # of each step what runs before it: bit j is that of j + 1 steps ago
 
     def add(self, footprint: Footprint) -> list[int]:
-        """The steps that a further one, which touches this memory, waits for: the fewest, as paths count."""
-        step, found = len(self._before), 0
-        for part, written in ((footprint.reads, False), (footprint.writes, True)):
-            for span in part:
-                for other in self._touched:
-                    if (written or other.written) and span.start < other.end and other.begin < span.stop:
-                        found |= 1 << other.step
-        before = found
-        for other_step in _bits(found):
-            before |= self._before[other_step]
-        self._before.append(before)
-        self._note(step, footprint)
+        """The steps that a further one, which touches this memory, waits for: the fewest, as paths count, but
+        for steps of long ago."""
+        step = len(self._before)
+        reads, writes = ([span for span in part if span] for part in (footprint.reads, footprint.writes))
+        found = {w for span in reads for piece in self._at(span) if (w := piece.writer) is not None}
+        found |= {user for span in writes for piece in self._at(span) for user in piece.users}
         beyond = 0  # what runs before one of those anyway
-        for other_step in _bits(found):
-            beyond |= self._before[other_step]
-        return _bits(found & ~beyond)
+        for other in found:
+            beyond |= self._before[other] << step - other
+        self._before.append((beyond | sum(1 << step - 1 - other for other in found)) & ((1 << _SEEN) - 1))
+        self._note(step, reads, writes)
+        return sorted(other for other in found if not beyond >> step - 1 - other & 1)
 
-    def _note(self, step: int, footprint: Footprint) -> None:
-        """What is written over needs no more be waited for: who wrote over it has."""
-        for span in footprint.writes:
-            self._touched = [t for t in self._touched if not (span.start <= t.begin and t.end <= span.stop)]
-        self._touched += [_Touched(s.start, s.stop, step, False) for s in footprint.reads if s]
-        self._touched += [_Touched(s.start, s.stop, step, True) for s in footprint.writes if s]
+    def _note(self, step: int, reads: Sequence[range], writes: Sequence[range]) -> None:
+        """Who waits for this step has waited for readers that run before it, and for all where it writes."""
+        for span in reads:
+            for piece in self._at(span):
+                others = (r for r in piece.readers if r != step and not self._runs_before(r, step))
+                piece.readers = (*others, step)
+        for span in writes:
+            low, high = self._cut(span)
+            self._starts[low:high] = [span.start]
+            self._pieces[low:high] = [_Piece(step, ())]
+
+    def _runs_before(self, one: int, step: int) -> bool:
+        return bool(self._before[step] >> step - 1 - one & 1)
+
+    def _at(self, span: range) -> Iterator[_Piece]:
+        low, high = self._cut(span)
+        return iter(self._pieces[low:high])
+
+    def _cut(self, span: range) -> tuple[int, int]:
+        """(the first piece of these bytes, the first one beyond them)"""
+        for address in (span.start, span.stop):
+            k = bisect.bisect_left(self._starts, address)
+            if k == len(self._starts) or self._starts[k] != address:
+                self._starts.insert(k, address)
+                self._pieces.insert(k, _Piece(self._pieces[k - 1].writer, self._pieces[k - 1].readers))
+        return bisect.bisect_left(self._starts, span.start), bisect.bisect_left(self._starts, span.stop)
 
 
 def union(footprints: Sequence[Footprint]) -> Footprint:
@@ -54,12 +81,3 @@ def union(footprints: Sequence[Footprint]) -> Footprint:
         tuple(span for f in footprints for span in f.reads),
         tuple(span for f in footprints for span in f.writes),
     )
-
-
-def _bits(number: int) -> list[int]:
-    found = []
-    while number:
-        lowest = number & -number
-        found.append(lowest.bit_length() - 1)
-        number ^= lowest
-    return found

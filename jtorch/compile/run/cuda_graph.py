@@ -7,19 +7,18 @@ run one after the other.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
-from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.cuda_launch import Footprint, batches, launches
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Var
-from jtorch.compile.plan.fuse import StepKind
-from jtorch.compile.plan.plan import Place, Task, Where
+from jtorch.compile.plan.plan import Place, Where
 from jtorch.compile.run.cuda_edges import Edges, union
-from jtorch.compile.run.cuda_products import Calls, calls_of, multiply
+from jtorch.compile.run.cuda_products import multiply
+from jtorch.compile.run.cuda_steps import Placed, Steps
 from jtorch.compile.run.cuda_table import Table
 from jtorch.compile.run.cuda_texts import entry_of, load_texts, text_of
-from jtorch.core.errors import CompileError
 from jtorch.native.cuda.device import Device
 from jtorch.native.cuda.graph import Capture, Graph
 from jtorch.native.cuda.memory import Buffer
@@ -29,19 +28,22 @@ class CudaGraph:
     """``addresses``: where the memory of each place lies that is not the arena. ``launch()`` puts a run into
     the device's stream, and ``table.failed()`` waits for it."""
 
-    def __init__(self, code: Code, device: Device, addresses: Mapping[Place, int]) -> None:
-        self.code, self.plan, self.device, self.addresses = code, code.plan, device, addresses
-        self.products = products_of(code)
-        self.compiled = load_texts(code)
+    def __init__(self, steps: Steps, device: Device, addresses: Mapping[Place, int]) -> None:
+        self.plan, self.device, self.addresses = steps.plan, device, addresses
+        self.compiled = sum(map(load_texts, steps.codes))
         self.launched: list[tuple[str, int]] = []  # (kernel, how many steps) of each batch
         with device.own():
             self.arena = device.allocate(self.plan.arena_bytes)
-            copied = max((calls.copied_bytes for calls in self.products.values()), default=0)
+            self.arenas = {loop: device.allocate(loop.plan.arena_bytes) for loop in steps.loops}
+            copied = max((step.product.copied_bytes for step in steps.all if step.product), default=0)
             self.copied = device.allocate(copied)  # of factors; products run one after the other
-            self.table = Table(code, device, self.address)
+            arenas = {loop: arena.address for loop, arena in self.arenas.items()}
+            placed = list(steps.placed(self.address, arenas))
+            self.table = Table(placed, device)
             self.table.blocks()  # says what else each step touches
-            self.batches = self._batches()
-            self.table.upload([task for batch in self.batches for task in batch if task in code.kernels])
+            self.touched = {one: self._footprint(one) for one in placed}
+            self.batches = self._batches(placed)
+            self.table.upload([one for batch in self.batches for one in batch if one.step.kernel])
             self.graph = self._captured()
 
     def launch(self) -> None:
@@ -49,38 +51,37 @@ class CudaGraph:
         self.graph.launch()
 
     def address(self, var: Var) -> int:
-        """Where a variable with memory of its own begins."""
+        """Where a variable of the plan with memory of its own begins."""
         place = self.plan.places[var]
         return self.arena.address + place.at if place.kind is Where.ARENA else self.addresses[place]
 
-    def footprint(self, task: Task) -> Footprint:
+    def _footprint(self, placed: Placed) -> Footprint:
         """The bytes that a step touches."""
+        step, address = placed
 
         def span(var: Var) -> range:
-            layout = layout_of(var, self.plan.fused.find)
+            layout = layout_of(var, step.find)
             assert layout is not None
-            begin = self.address(layout.owner)
+            begin = address(layout.owner)
             return range(begin, begin + layout.owner.type.nbytes)
 
-        own = self.table.own.get(task, [])
-        if task in self.products and self.products[task].gemms:
-            workspace = self.device.blas.workspace
-            own = [_span(workspace)]
-            own += [_span(self.copied)] if self.products[task].copied_bytes else []
-        return Footprint(tuple(map(span, task.reads)), (*map(span, task.writes), *own))
+        own = self.table.own.get(placed, [])
+        if step.product and step.product.gemms:
+            own = [_span(self.device.blas.workspace)]
+            own += [_span(self.copied)] if step.product.copied_bytes else []
+        return Footprint(tuple(map(span, step.task.reads)), (*map(span, step.task.writes), *own))
 
-    def _batches(self) -> list[list[Task]]:
+    def _batches(self, placed: Sequence[Placed]) -> list[list[Placed]]:
         """The steps of each launch."""
-        tasks, kernels = self.plan.tasks, self.code.kernels
-        texts = [kernels[t].source if t in kernels else f"product {k}" for k, t in enumerate(tasks)]
-        steps = list(zip(texts, map(self.footprint, tasks), strict=True))
-        return [[tasks[k] for k in batch] for batch in batches(steps)]
+        texts = [p.step.kernel.source if p.step.kernel else f"product {k}" for k, p in enumerate(placed)]
+        steps = [(text, self.touched[one]) for text, one in zip(texts, placed, strict=True)]
+        return [[placed[k] for k in batch] for batch in batches(steps)]
 
     def _captured(self) -> Graph:
         status = self.table.status_span
         steps = [(Footprint((), (status,)), lambda: self.device.clear(status.start, len(status)))]
-        for tasks in self.batches:
-            steps.append((union([self.footprint(task) for task in tasks]), self._enqueuing(tasks)))
+        for batch in self.batches:
+            steps.append((union([self.touched[one] for one in batch]), self._enqueuing(batch)))
         edges, capture, nodes = Edges(), Capture(self.device), list[list[int]]()
         with capture.recording():
             for footprint, enqueue in steps:
@@ -90,15 +91,14 @@ class CudaGraph:
         assert capture.graph is not None
         return capture.graph
 
-    def _enqueuing(self, tasks: Sequence[Task]) -> Callable[[], None]:
+    def _enqueuing(self, batch: Sequence[Placed]) -> Callable[[], None]:
         """What puts a batch into the stream; it loads its kernel now."""
-        if tasks[0] in self.products:
-            calls = self.products[tasks[0]]
-            return lambda: multiply(calls, self.device, self.address, self.copied)
-        kernels = [self.code.kernels[task] for task in tasks]
-        handle = self.device.kernel(text_of(kernels[0]), entry_of(kernels[0]))
-        self.launched.append((kernels[0].entry, len(tasks)))
-        row = self.table.rows[tasks[0]]
+        (step, address), kernels = batch[0], [one.step.kernel for one in batch]
+        if step.product:
+            return functools.partial(multiply, step.product, self.device, address, self.copied)
+        handle = self.device.kernel(text_of(step.kernel), entry_of(step.kernel))
+        self.launched.append((step.kernel.entry, len(batch)))
+        row = self.table.rows[batch[0]]
 
         def enqueue() -> None:
             for one in launches([kernel.work for kernel in kernels]):
@@ -109,21 +109,3 @@ class CudaGraph:
 
 def _span(buffer: Buffer) -> range:
     return range(buffer.address, buffer.address + buffer.nbytes)
-
-
-def products_of(code: Code) -> dict[Task, Calls]:
-    """What is no kernel. Raises CompileError for what no graph of a device can do."""
-    found = {}
-    for task in code.plan.tasks:
-        kind, eqn = task.step.kind, task.step.eqns[0]
-        if kind is StepKind.HOST:
-            raise CompileError(
-                f"{eqn.source}: '{task.name}' is a call to the host, which a plan on a CUDA device cannot do"
-            )
-        if kind is StepKind.SCAN:
-            raise CompileError(
-                f"{eqn.source}: '{task.name}' is a loop over time, which a CUDA device does not run yet"
-            )
-        if task.nest is None:
-            found[task] = calls_of(eqn, code.plan.fused.find)
-    return found

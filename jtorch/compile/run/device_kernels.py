@@ -21,9 +21,9 @@ from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.pipeline import compile_graph
 from jtorch.compile.plan.plan import Destination, Place, Use, Where
 from jtorch.compile.run.bodies import Recording, form_of
-from jtorch.compile.run.cuda_graph import products_of
 from jtorch.compile.run.cuda_patch import patch
 from jtorch.compile.run.cuda_products import multiply
+from jtorch.compile.run.cuda_steps import Steps
 from jtorch.compile.run.cuda_table import Table
 from jtorch.compile.run.cuda_texts import entry_of, load_texts, text_of
 from jtorch.compile.run.targets import emit_on_device
@@ -119,17 +119,17 @@ class _Launched:
 
     def _loaded(self, code: Code) -> _Launched:
         self.code, self.plan = code, code.plan
-        self.products = products_of(code)
+        self.placed = list(Steps(code).placed(self._address, {}))  # it has no loops
         self.compiled = load_texts(code)
-        copied = max((calls.copied_bytes for calls in self.products.values()), default=0)
-        self.copied = self.device.allocate(copied)
+        products = [one.step.product for one in self.placed if one.step.product]
+        self.copied = self.device.allocate(max((calls.copied_bytes for calls in products), default=0))
         self.arena = self.device.allocate(self.plan.arena_bytes)
         self.addresses: dict[Place, int] = {}
-        self.table = Table(code, self.device, self._address)
+        self.table = Table(self.placed, self.device)
         kernels = code.kernels
         self.handles = {t: self.device.kernel(text_of(k), entry_of(k)) for t, k in kernels.items()}
-        self.sizes = {task: len(kernel.arguments) for task, kernel in kernels.items()}
-        self.words = self.device.allocate(_WORD * (len(self.numbers) + sum(self.sizes.values())))
+        n_words = sum(len(kernel.arguments) for kernel in kernels.values())
+        self.words = self.device.allocate(_WORD * (len(self.numbers) + n_words))
         return self
 
     def _address(self, var: Var) -> int:
@@ -161,16 +161,18 @@ class _Launched:
         self.addresses |= dict(zip(self.results, [a.address for a in made], strict=True))
         self.addresses |= {place: begin + _WORD * k for k, place in enumerate(self.numbers)}
         words = [struct.unpack("q", struct.pack("d", number))[0] for number in numbers]
-        rows, blocks = {}, self.table.blocks()
-        for task, block in blocks.items():
-            rows[task] = begin + _WORD * len(words)
+        rows = {}
+        for one, block in self.table.blocks().items():
+            rows[one] = begin + _WORD * len(words)
             words += block.tolist()
         patch(self.device, begin, words)
         status = self.table.status_span
         self.device.clear(status.start, len(status))
-        for task in self.plan.tasks:
-            if task in self.products:
-                multiply(self.products[task], self.device, self._address, self.copied)
+        for placed in self.placed:
+            step = placed.step
+            if step.product:
+                multiply(step.product, self.device, self._address, self.copied)
                 continue
-            for one in launches([self.code.kernels[task].work]):
-                self.device.launch(self.handles[task], one.grid, one.block, [rows[task], one.phase])
+            for launch in launches([step.kernel.work]):
+                words = [rows[placed], launch.phase]
+                self.device.launch(self.handles[step.task], launch.grid, launch.block, words)

@@ -17,7 +17,7 @@ from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.access import Find, layout_of
 from jtorch.compile.graph.at_sizes import at_sizes, numbers_in
 from jtorch.compile.graph.ir import Graph, Type, Var
-from jtorch.compile.pipeline import compile_graph
+from jtorch.compile.pipeline import Program, compile_graph
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.plan import Destination, Place, Plan, Task, Use, Where
 from jtorch.compile.plan.tiles import LONGEST, most_tiles
@@ -235,44 +235,59 @@ class Turns:
 
     def _of_graph(self) -> Any:
         """The plan of a user's turn, whose symbols are those of the plan that it is part of."""
-        loop = self.loop
-        whole = loop.scan.graph
-        graph = whole.replace(outputs=tuple(whole.outputs[k] for k in loop.wanted))
-        if not loop.sizes:  # symbols that are known to be numbers are these
-            space: dict[str, Any] = next((n.env.functions for n in numbers_in(graph)), {})
-            return self._runner_of(at_sizes(graph, space), self.cpu)
-        return self._runner_of(graph, self.of_sizes(loop.sizes[0].env, [n.text for n in loop.sizes]))
+        sizes = self.loop.sizes
+        target = self.of_sizes(sizes[0].env, [n.text for n in sizes]) if sizes else self.cpu
+        return self._runner_of(turn_of(self.loop), target)
 
     def _compiled(self, rows: int) -> Any:
         """The plan of a turn of any number of rows, or of these alone where they are few."""
-        loop = self.loop
-        env = Environment() if rows >= LEAST else None
-        n = rows if env is None else symbol(env, "rows", rows)
-        tracer = Tracer(loop.eqn.op.name)
-        tracer.has_symbols = env is not None
-        carries = [_variable(var, (n, *var.shape[1:])) for var in loop.carries]
-        fixed = [_variable(var, var.shape) for var in loop.fixed]
-        moving = [_variable(var, (n, *var.shape[2:])) for var in loop.moving]
-        parts = [list(map(tracer.fresh, part)) for part in (carries, fixed, moving)]
-        found = loop.scan.turn(tracer.xp, *parts, *loop.eqn.statics["options"])
-        outputs = tuple(tracer.read(tracer.lift(found[k])) for k in loop.wanted)
-        tracer.open = False
-        graph = Graph(tracer.name, (*carries, *fixed, *moving), tuple(tracer.eqns), outputs)
-        if env is None:
-            return self._runner_of(graph, self.cpu)
+        if rows < LEAST:
+            return self._runner_of(turn_of(self.loop, rows), self.cpu)
+        env = Environment()
+        graph = turn_of(self.loop, symbol(env, "rows", rows))
         env.planning = True
         runner = self._runner_of(graph, self.of_sizes(env))
         env.close()
         return runner
 
     def _runner_of(self, graph: Graph, target: Target) -> Any:
-        binding = Binding()
-        destinations = [Destination(Use.RESULT, k) for k in range(len(graph.outputs))]
-        binding.bring(*(Place(Where.INPUT, k) for k in range(len(graph.inputs))))
-        binding.bring(*(destination.place for destination in destinations))
-        runner = compile_graph(graph, destinations, target, binding, Timings()).runner
+        runner = compiled_turn(graph, target).runner
         self.compiled += runner.compiled
         return runner
+
+
+def turn_of(loop: Loop, rows: Any = None) -> Graph:
+    """The graph of a turn, of so many ``rows`` where the loop has rows: a number or a symbol."""
+    if loop.has_rows:
+        return _turn_of_rows(loop, rows)
+    whole = loop.scan.graph
+    graph = whole.replace(outputs=tuple(whole.outputs[k] for k in loop.wanted))
+    if loop.sizes:
+        return graph
+    space: dict[str, Any] = next((n.env.functions for n in numbers_in(graph)), {})
+    return at_sizes(graph, space)  # symbols that are known to be numbers are these
+
+
+def _turn_of_rows(loop: Loop, rows: Any) -> Graph:
+    tracer = Tracer(loop.eqn.op.name)
+    tracer.has_symbols = type(rows) is not int
+    carries = [_variable(var, (rows, *var.shape[1:])) for var in loop.carries]
+    fixed = [_variable(var, var.shape) for var in loop.fixed]
+    moving = [_variable(var, (rows, *var.shape[2:])) for var in loop.moving]
+    parts = [list(map(tracer.fresh, part)) for part in (carries, fixed, moving)]
+    found = loop.scan.turn(tracer.xp, *parts, *loop.eqn.statics["options"])
+    outputs = tuple(tracer.read(tracer.lift(found[k])) for k in loop.wanted)
+    tracer.open = False
+    return Graph(tracer.name, (*carries, *fixed, *moving), tuple(tracer.eqns), outputs)
+
+
+def compiled_turn(graph: Graph, target: Target) -> Program:
+    """``graph`` compiled for a target, as what takes its inputs and its outputs as arguments."""
+    binding = Binding()
+    destinations = [Destination(Use.RESULT, k) for k in range(len(graph.outputs))]
+    binding.bring(*(Place(Where.INPUT, k) for k in range(len(graph.inputs))))
+    binding.bring(*(destination.place for destination in destinations))
+    return compile_graph(graph, destinations, target, binding, Timings())
 
 
 def _variable(like: Var, shape: Sequence[Any]) -> Var:

@@ -19,6 +19,7 @@ from jtorch.compile.codegen import cuda_build
 from jtorch.compile.run import cuda_graph, cuda_products, cuda_table, cuda_texts, targets
 from jtorch.compile.run.cuda_patch import patch
 from jtorch.compile.run.targets import CPU, on_device
+from jtorch.compiler import while_loop
 from jtorch.core.errors import CompileError, CudaError
 from jtorch.native import cache_files
 from tests.compile.chain import Machine, arguments_of, assert_link, trace
@@ -407,13 +408,12 @@ def test_an_error_of_the_device_is_raised_and_not_computed_elsewhere(device):
 
 # -- what is refused -----------------------------------------------------------------------------------------
 
-LSTM = nn.LSTM(3, 4)
 REFUSED = {
     "a library call": (lambda x: [jtorch.linalg.inv(x)], [tensor(3, 3)], "'inv' is a call to the host"),
-    "a loop over time": (
-        lambda x: [LSTM(x)[0]],
-        [tensor(7, 2, 3)],
-        "is a loop over time, which a CUDA device does not run yet",
+    "a loop that elements end": (
+        lambda x: [while_loop(lambda c: c.sum() > 1.0, lambda c: c * 0.5, x, max_steps=9)[0]],
+        [tensor(3)],
+        "'while_loop' is a loop that elements of tensors end, which a CUDA device does not run",
     ),
     "a disabled callee": (lambda x: [CALLEE(x * 2.0)], [tensor(3)], "is a call to the host"),
     "integers": (lambda x: [x @ x], [integers(5, 3, 3)], "'matmul' is a call to the host"),

@@ -1,0 +1,174 @@
+"""The steps of a plan in the order in which a device runs them: a loop over time is the steps of its turn, as
+often as it has turns.
+
+How many there are is known where a graph is made, and so is where each turn finds what it works on: from turn
+to turn addresses alone move on. All turns of a loop have the same scratch memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from jtorch.compile.codegen.code import Code
+from jtorch.compile.codegen.cuda import emit_cuda
+from jtorch.compile.graph.access import Find
+from jtorch.compile.graph.ir import Var
+from jtorch.compile.plan.fuse import StepKind
+from jtorch.compile.plan.plan import Plan, Task, Where
+from jtorch.compile.run.cuda_products import Calls, calls_of
+from jtorch.compile.run.scans import Argument, Loop, compiled_turn, scans_of, turn_of
+from jtorch.compile.target import Binding, Target
+from jtorch.core.errors import CompileError
+
+Address = Callable[[Var], int]
+"""Where the memory of a variable begins."""
+
+MOST_STEPS = 1 << 17
+"""Of a graph: making one takes some 130 us for each, on the tests' device."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Step:
+    """A task of a plan, or of the turn of a loop: ``whole`` is the task of the whole plan then. What is no
+    kernel is a ``product``."""
+
+    task: Task
+    code: Code
+    whole: Task
+    product: Calls | None
+
+    @property
+    def kernel(self) -> Any:
+        return self.code.kernels.get(self.task)
+
+    @property
+    def find(self) -> Find:
+        """What made a variable of its plan."""
+        return self.code.plan.fused.find
+
+
+class Placed(NamedTuple):
+    """A step over the memory of one turn."""
+
+    step: Step
+    address: Address
+
+
+class Steps:
+    """Those of a plan, or of the loop ``within`` one. Raises CompileError for what no graph of a device can
+    do."""
+
+    def __init__(self, code: Code, within: Task | None = None) -> None:
+        self.code, self.plan = code, code.plan
+        self.steps: dict[Task, Step] = {}
+        for task in self.plan.tasks:
+            if task.step.kind is not StepKind.SCAN:
+                self.steps[task] = _step(code, task, within)
+        self.scans = scans_of(self.plan)
+        codes = _turns_of(self.scans.values())
+        self.turns = {task: Steps(codes[loop], within or task) for task, loop in self.scans.items()}
+        if within is None and self.count > MOST_STEPS:
+            source = next(iter(self.scans or self.plan.tasks)).step.eqns[0].source
+            raise CompileError(
+                f"{source}: a graph of {self.count} steps, counting those of each turn of a loop over time; "
+                f"a CUDA device is given {MOST_STEPS} at most: let a call go through a part of the time"
+            )
+
+    @property
+    def count(self) -> int:
+        """How many steps are run."""
+        return len(self.steps) + sum(self.scans[t].steps * turn.count for t, turn in self.turns.items())
+
+    @property
+    def all(self) -> Iterator[Step]:
+        """Each step once, whatever turns there are."""
+        yield from self.steps.values()
+        for turn in self.turns.values():
+            yield from turn.all
+
+    @property
+    def codes(self) -> list[Code]:
+        """That of the plan, and those of turns, each once."""
+        found = [self.code, *(code for turn in self.turns.values() for code in turn.codes)]
+        return list(dict.fromkeys(found))
+
+    @property
+    def loops(self) -> Iterator[Steps]:
+        """What turns in loops, and in their turns."""
+        for turn in self.turns.values():
+            yield turn
+            yield from turn.loops
+
+    def placed(self, address: Address, arenas: Mapping[Steps, int]) -> Iterator[Placed]:
+        """All steps in order. ``arenas`` has the address of the scratch memory of each loop's turns."""
+        for task in self.plan.tasks:
+            if task in self.steps:
+                yield Placed(self.steps[task], address)
+                continue
+            loop, turn = self.scans[task], self.turns[task]
+            for k in range(loop.steps):
+                given = [_address_at(argument, k, address) for argument in loop.arguments]
+                yield from turn.placed(_address_in(turn.plan, arenas[turn], given), arenas)
+
+
+class _Written:
+    """A turn by itself, which nothing runs: its steps are those of a graph."""
+
+    compiled = 0
+
+    def __init__(self, code: Code, graph: Any, binding: Binding) -> None:
+        self.code = code
+
+
+_TURN = Target("a turn on a CUDA device", emit_cuda, _Written)
+
+
+def _turns_of(loops: Iterable[Loop]) -> dict[Loop, Code]:
+    """The code of the turn of each loop; those of one form and of as many rows share one."""
+    known: dict[tuple, Code] = {}
+    found = {}
+    for loop in loops:
+        if not loop.scan.takes_all_steps:
+            raise CompileError(
+                f"{loop.eqn.source}: '{loop.eqn.op.name}' is a loop that elements of tensors end, which a "
+                "CUDA device does not run: let it take all of its steps"
+            )
+        key = loop.form, loop.sizes
+        if key not in known:
+            known[key] = compiled_turn(turn_of(loop, *loop.sizes), _TURN).code
+        found[loop] = known[key]
+    return found
+
+
+def _step(code: Code, task: Task, within: Task | None) -> Step:
+    (eqn, *_) = task.step.eqns
+    if task.step.kind is StepKind.HOST:
+        raise CompileError(
+            f"{eqn.source}: '{task.name}' is a call to the host, which a plan on a CUDA device cannot do"
+        )
+    product = calls_of(eqn, code.plan.fused.find) if task.nest is None else None
+    return Step(task, code, within or task, product)
+
+
+def _address_at(argument: Argument, k: int, address: Address) -> int:
+    """Where an argument of a turn lies at step k, see ``scan_kernel``."""
+    if k == 0 and argument.first is not None:
+        var, begin = argument.first
+        return address(var) + begin
+    var, begin = argument.later
+    return address(var) + begin + (k - argument.late & argument.mask) * argument.stride
+
+
+def _address_in(plan: Plan, arena: int, given: Iterable[int]) -> Address:
+    """Where the variables of a turn lie whose inputs, then its outputs, do there."""
+    addresses, n_inputs = list(given), len(plan.fused.graph.inputs)
+
+    def address(var: Var) -> int:
+        place = plan.places[var]
+        if place.kind is Where.ARENA:
+            return arena + place.at
+        return addresses[place.at if place.kind is Where.INPUT else n_inputs + place.at]
+
+    return address
