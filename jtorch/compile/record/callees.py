@@ -338,6 +338,11 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     """Run ``function`` on the values of this recording, and append its equation."""
     if tracer.has_symbols:  # it would run once more where these very sizes have to be recorded
         raise Exact(f"it calls {name}, which is disabled for compiling")
+    if tracer.device is not None:
+        raise CompileError(
+            f"{user_source()}: '{name}', which is disabled for compiling, is a call out of the function, "
+            f"which a plan on {tracer.device} cannot do: call it outside of what is compiled."
+        )
     if tracer.seen is not None:
         tracer.seen.check(function, not tracer.callees and not tracer.log)
     tracer.only_now("calls a function that is disabled for compiling")

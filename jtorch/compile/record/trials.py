@@ -7,7 +7,7 @@ with a graph. The first call that meets such a function runs eagerly, and tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -16,6 +16,7 @@ from jtorch.compile.record.callees import DRAWS, Callee
 from jtorch.compile.record.handed import Kept
 from jtorch.compile.record.tree import flatten, flatten_call
 from jtorch.core import op as op_module, watch
+from jtorch.core.device_array import DeviceArray
 from jtorch.core.errors import CompileError, Restart, user_source
 from jtorch.core.generator import default_generator
 from jtorch.eager.tensor import Tensor
@@ -104,7 +105,7 @@ class Trial:
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         versions = [int(tensor._cell[0]) for tensor in tensors]
         attributes = [dict(vars(tensor)) for tensor in tensors]
-        elements = [tensor._data.tobytes() for tensor in tensors]
+        elements = list(map(_elements, tensors))
         kept, mode = Kept(leaves.containers, args, kwargs), op_module.CONTEXT.get().mode
         before = default_generator.position()
         self._draws |= before != self._at
@@ -118,21 +119,31 @@ class Trial:
             if self._at != before:
                 self._drawing.append((function, callee))
         try:
-            if versions != [int(tensor._cell[0]) for tensor in tensors] or elements != [
-                tensor._data.tobytes() for tensor in tensors
-            ]:
+            same_versions = versions == [int(tensor._cell[0]) for tensor in tensors]
+            if not same_versions or elements != list(map(_elements, tensors)):
                 raise callee.writes_argument()
             if not all(map(_has_the_same, map(vars, tensors), attributes)):
                 raise callee.sets_attribute()
             changes_mode = op_module.CONTEXT.get().mode != mode
             callee.check_call((args, kwargs), leaves, heard, kept, changes_mode)
-            callee.results(returned, tensors)
+            if _any_there(tensors) or _any_there(flatten(returned[0])[0]):
+                raise callee.error("works on tensors on a device", "Call it outside of what is compiled.")
+            callee.results(returned, tensors)  # which nobody here may have a name for
             cells = [leaf._cell for leaf in flatten(returned[0])[0] if isinstance(leaf, Tensor)]
             self._returned += [(function, callee, cell, int(cell[0])) for cell in cells]
             self._seen.note(function)
         except CompileError as problem:
             self._seen.note(function, str(problem))
         return returned[0]
+
+
+def _any_there(leaves: Iterable[Any]) -> bool:
+    return any(isinstance(leaf, Tensor) and leaf.is_cuda for leaf in leaves)
+
+
+def _elements(tensor: Tensor) -> bytes:
+    data = tensor._data
+    return (data.concrete("disable()") if data.__class__ is DeviceArray else data).tobytes()
 
 
 class Resumed:

@@ -3,9 +3,9 @@ it gives is copied from there; from the host's memory, or on the device where te
 
 On the device everything has its place for good: inputs, results, gradients, the arena. What the function
 reaches by itself and lies on the device, as parameters do, is worked on where it lies. A run is copies, one
-small kernel that sets what are single words (``cuda_patch``), one graph (``cuda_graph``), and copies.
-Nothing outside of the plan is written where a kernel reported an error: a plan of which one may has places of
-its own for all that it writes.
+small kernel that sets what are single words (``cuda_patch``), one graph or several with library calls between
+them (``cuda_graph``), and copies. Nothing outside of the plan is written where a step reported an error: a
+plan of which one may has places of its own for all that it writes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class CudaRunner(Runner):
         """Memory for each place outside of the arena that steps touch: single words side by side."""
         read, written = self._touched("reads"), self._touched("writes")
         sizes = read | written
-        may_fail = any(step.kernel and step.kernel.errors for step in self.steps.all)
+        may_fail = any(step.is_host or (step.kernel and step.kernel.errors) for step in self.steps.all)
         in_place = {p for p in self.resident & sizes.keys() if p.kind is Where.INPUT}
         in_place -= written.keys() if may_fail else set()
         outside = [p for p in sizes if p.kind is Where.INPUT and p not in self.resident]
@@ -99,8 +99,7 @@ class CudaRunner(Runner):
                 copy = self.device.copy if is_there else self.device.upload
                 copy(address, source, nbytes)
             patch(self.device, self.words.address, [_word(self.fixed[place]) for place in self.word_places])
-            self.graph.launch()
-            failed = self.graph.table.failed() if self.graph.table.n_errors else None
+            failed = self.graph.run()
             if failed is not None:
                 self.failed, code = failed
                 return (self.plan.tasks.index(self.failed.whole) << 16) | code

@@ -1,4 +1,4 @@
-"""A plan as one CUDA graph over fixed addresses.
+"""A plan as one CUDA graph over fixed addresses, or as several with library calls between them.
 
 Kernels are in table form (``cuda_table``), and steps with the same text that may run at once are one launch.
 Nodes wait for those that touch the same bytes (``cuda_edges``). Products share cuBLAS's workspace, so they
@@ -15,8 +15,9 @@ from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.plan import Place, Where
 from jtorch.compile.run.cuda_edges import Edges, union
+from jtorch.compile.run.cuda_host import CallBetween
 from jtorch.compile.run.cuda_products import multiply
-from jtorch.compile.run.cuda_steps import Placed, Steps
+from jtorch.compile.run.cuda_steps import Placed, Step, Steps
 from jtorch.compile.run.cuda_table import Table
 from jtorch.compile.run.cuda_texts import entry_of, load_texts, text_of
 from jtorch.native.cuda.device import Device
@@ -25,8 +26,7 @@ from jtorch.native.cuda.memory import Buffer
 
 
 class CudaGraph:
-    """``addresses``: where the memory of each place lies that is not the arena. ``launch()`` puts a run into
-    the device's stream, and ``table.failed()`` waits for it."""
+    """``addresses``: where the memory of each place lies that is not the arena."""
 
     def __init__(self, steps: Steps, device: Device, addresses: Mapping[Place, int]) -> None:
         self.plan, self.device, self.addresses = steps.plan, device, addresses
@@ -42,13 +42,27 @@ class CudaGraph:
             self.table = Table(placed, device)
             self.table.blocks()  # says what else each step touches
             self.touched = {one: self._footprint(one) for one in placed}
-            self.batches = self._batches(placed)
+            parts = _parts(placed)
+            batched = [self._batches(part) if isinstance(part, list) else part for part in parts]
+            self.batches = [batch for part in batched if isinstance(part, list) for batch in part]
             self.table.upload([one for batch in self.batches for one in batch if one.step.kernel])
-            self.graph = self._captured()
+            self.parts = [self._made(part, k == 0) for k, part in enumerate(batched)]
 
-    def launch(self) -> None:
-        """Run it once."""
-        self.graph.launch()
+    def run(self) -> tuple[Step, int] | None:
+        """Run it once. The first step that reported an error, and its number; where none may, and no library
+        is called, the device is not waited for."""
+        for part in self.parts:
+            if isinstance(part, Graph):
+                part.launch()
+                continue
+            failed = self._failed()
+            if failed:
+                return failed
+            part.run()
+        return self._failed()
+
+    def _failed(self) -> tuple[Step, int] | None:
+        return self.table.failed() if self.table.n_errors else None
 
     def address(self, var: Var) -> int:
         """Where a variable of the plan with memory of its own begins."""
@@ -77,11 +91,18 @@ class CudaGraph:
         steps = [(text, self.touched[one]) for text, one in zip(texts, placed, strict=True)]
         return [[placed[k] for k in batch] for batch in batches(steps)]
 
-    def _captured(self) -> Graph:
-        status = self.table.status_span
-        steps = [(Footprint((), (status,)), lambda: self.device.clear(status.start, len(status)))]
-        for batch in self.batches:
+    def _made(self, part: list[list[Placed]] | Placed, is_first: bool) -> Graph | CallBetween:
+        if not isinstance(part, list):
+            return CallBetween(part, self.device)
+        steps: list[tuple[Footprint, Callable[[], None]]] = []
+        if is_first:
+            status = self.table.status_span
+            steps.append((Footprint((), (status,)), lambda: self.device.clear(status.start, len(status))))
+        for batch in part:
             steps.append((union([self.touched[one] for one in batch]), self._enqueuing(batch)))
+        return self._captured(steps)
+
+    def _captured(self, steps: Sequence[tuple[Footprint, Callable[[], None]]]) -> Graph:
         edges, capture, nodes = Edges(), Capture(self.device), list[list[int]]()
         with capture.recording():
             for footprint, enqueue in steps:
@@ -105,6 +126,20 @@ class CudaGraph:
                 self.device.launch(handle, one.grid, one.block, [row, one.phase])
 
         return enqueue
+
+
+def _parts(placed: Sequence[Placed]) -> list[list[Placed] | Placed]:
+    """Steps of one graph, of which the first may have none, and the library calls between."""
+    found: list[list[Placed] | Placed] = [[]]
+    for one in placed:
+        last = found[-1]
+        if one.step.is_host:
+            found.append(one)
+        elif isinstance(last, list):
+            last.append(one)
+        else:
+            found.append([one])
+    return found
 
 
 def _span(buffer: Buffer) -> range:

@@ -120,6 +120,8 @@ class _Launched:
     def _loaded(self, code: Code) -> _Launched:
         self.code, self.plan = code, code.plan
         self.placed = list(Steps(code).placed(self._address, {}))  # it has no loops
+        if any(one.step.is_host for one in self.placed):
+            raise NotImplementedError("a library computes a part of it")
         self.compiled = load_texts(code)
         products = [one.step.product for one in self.placed if one.step.product]
         self.copied = self.device.allocate(max((calls.copied_bytes for calls in products), default=0))
