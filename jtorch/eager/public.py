@@ -48,6 +48,7 @@ from jtorch.eager.node import Node
 from jtorch.eager.repeated_draws import noted_draws, repeated_draws
 from jtorch.eager.saved_hooks import DECLINED, Packed, pack, saved_tensors_hooks
 from jtorch.eager.sixteen_bits import in_float32, widened
+from jtorch.eager.storage import Uploads, downloaded
 from jtorch.eager.swapping import swap_tensors
 from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of, reads_elements, twin_of
 from jtorch.eager.tree import flatten, mapped, tensors_of
@@ -64,6 +65,8 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     "Size", "Tensor", "apart", "as_tensor", "finfo", "from_dlpack", "from_numpy", "functions", "has_elements",
     "hold_memory_of", "integer", "long_name", "ops", "raw", "reads_elements", "swap_tensors", "to_dlpack",
     "vector_norm",
+    # memory of a device as the host's, and back
+    "Uploads", "downloaded",
     # what autocast does to a function, and to dtypes
     "agree", "as_before", "autocasts",
     # those of 16 bits, which are computed in float32

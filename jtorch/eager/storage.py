@@ -18,6 +18,7 @@ from jtorch.core.device_array import DeviceArray
 from jtorch.core.devices import CPU, check, device
 from jtorch.core.op import BY_NAME
 from jtorch.eager.duals import KEY
+from jtorch.eager.exchange import from_numpy
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 
 
@@ -48,12 +49,17 @@ class UntypedStorage:
     Source: https://docs.pytorch.org/docs/stable/storage.html
     """
 
-    __slots__ = ("_address", "_bytes", "_kept")
+    __slots__ = ("_address", "_bytes", "_kept", "_place")
 
-    def __init__(self, array: np.ndarray) -> None:
-        self._kept = _owner(array)
-        low, high = np.lib.array_utils.byte_bounds(self._kept)
-        self._address, self._bytes = low, high - low if self._kept.size else 0
+    def __init__(self, array: Any) -> None:
+        self._kept: Any  # keeps the memory alive
+        if array.__class__ is DeviceArray:
+            self._kept, self._place = array.block, array.device
+            self._address, self._bytes = array.block.address, array.block.nbytes
+            return
+        self._kept, self._place = owner, _ = _owner(array), CPU
+        low, high = np.lib.array_utils.byte_bounds(owner)
+        self._address, self._bytes = low, high - low if owner.size else 0
 
     def data_ptr(self) -> int:
         return self._address
@@ -68,25 +74,22 @@ class UntypedStorage:
 
     @property
     def device(self) -> device:
-        return CPU
+        return self._place
 
     def element_size(self) -> int:
         return 1
 
     def is_shared(self) -> bool:
-        return _in_shared_memory(self._kept)
+        return self._place is CPU and _in_shared_memory(self._kept)
 
     def __repr__(self) -> str:
-        return f"[jtorch.UntypedStorage(device=cpu) of size {self._bytes}]"
+        return f"[jtorch.UntypedStorage(device={self._place}) of size {self._bytes}]"
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory this tensor is a window of. Tensors that share it have storages of one ``data_ptr()``.
-
-    Raises NotImplementedError for one on a device."""
-    if self._data.__class__ is DeviceArray:
-        raise NotImplementedError(f"untyped_storage() of a tensor on {self.device}: take x.cpu() first")
-    return UntypedStorage(_concrete(self, "untyped_storage()"))
+    """The memory this tensor is a window of. Tensors that share it have storages of one ``data_ptr()``."""
+    held = self._data.__class__ is DeviceArray and self.is_cuda
+    return UntypedStorage(self._data if held else _concrete(self, "untyped_storage()"))
 
 
 def storage_offset(self: Tensor) -> int:
@@ -194,10 +197,66 @@ def _deepcopy(self: Tensor, memo: dict) -> Tensor:
 
 
 def _copied(tensor: Tensor, memo: dict) -> Any:
-    """The elements of ``tensor`` in memory of their own; on a device not shared by copies of its views."""
-    if tensor._data.__class__ is DeviceArray:
-        return op_module.bind(BY_NAME["clone"], tensor._data)
-    return _copied_window(_concrete(tensor, "deepcopy()"), memo)
+    """The elements of ``tensor`` in memory of their own, shared by the copies of its views."""
+    if tensor._data.__class__ is not DeviceArray:
+        return _copied_window(_concrete(tensor, "deepcopy()"), memo)
+    array = tensor._data
+    if tensor.device.type == "meta" or not array.size:
+        return op_module.bind(BY_NAME["clone"], array)
+    key = ("storage", id(array.block))
+    if key not in memo:
+        memo[key] = array.block.memory.copied(_bytes_of(array))
+    return _window(memo[key], array.dtype, array.shape, array.element_strides, array.offset)
+
+
+def _bytes_of(array: DeviceArray) -> DeviceArray:
+    """All the memory that ``array`` is a window of."""
+    return DeviceArray(array.block, np.dtype(np.uint8), (array.block.nbytes,))
+
+
+def _window(
+    whole: DeviceArray, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> DeviceArray:
+    return DeviceArray(whole.block, dtype, shape, strides, offset, whole)
+
+
+def downloaded(tensor: Tensor, copies: dict[int, np.ndarray]) -> np.ndarray:
+    """The elements of a tensor on a device, as a window of the host's copy of all its memory, of which there
+    is one in ``copies`` for each address."""
+    array = tensor._data
+    if not array.size:
+        return np.empty(array.shape, array.dtype)
+    if array.block.address not in copies:
+        copies[array.block.address] = _bytes_of(array).concrete("a copy to the host")
+    begin, whole = array.offset * array.itemsize, copies[array.block.address]
+    return np.ndarray(array.shape, array.dtype, whole, begin, array.strides)  # type: ignore[call-overload]
+
+
+class Uploads:
+    """Arrays of the host as tensors on devices: windows of one array become windows of one memory."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, device], tuple[np.ndarray, DeviceArray]] = {}
+
+    def tensor(self, array: np.ndarray, whole: np.ndarray, place: device) -> Tensor:
+        """A tensor of the elements of ``array``, which is a window of ``whole``: over this very memory where
+        ``place`` is the host. ``whole`` lies row by row."""
+        if place is CPU or not array.size:
+            return from_host(array, place)
+        key = (id(whole), place)
+        if key not in self._made:
+            flat = whole.reshape(-1).view(np.uint8)
+            self._made[key] = whole, op_module.CONTEXT.get().evaluator.move(flat, place)
+        begin = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        strides = tuple(s // array.itemsize for s in array.strides)
+        known = np.dtype(array.dtype.type)
+        return wrap(_window(self._made[key][1], known, array.shape, strides, begin // array.itemsize))
+
+
+def from_host(array: np.ndarray, place: device) -> Tensor:
+    """``array`` as a tensor over its memory, or over a copy of it on another device."""
+    made = from_numpy(array)
+    return made if place is CPU else made.to(place)
 
 
 def _copied_window(array: np.ndarray, memo: dict) -> np.ndarray:

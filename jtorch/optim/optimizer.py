@@ -321,12 +321,14 @@ def _ids(group: dict[str, Any], numbers: dict[int, int]) -> list[int]:
 
 
 def _fitted(param: Tensor, value: Any, name: Any = None) -> Any:
-    """A loaded piece of state: tensors themselves, as in PyTorch, or what they are in the parameter's dtype,
-    which the step count does not take."""
+    """A loaded piece of state: tensors themselves, as in PyTorch, or what they are on the parameter's device
+    and in its dtype, neither of which the step count takes."""
     if isinstance(value, Tensor):
         sharding = getattr(param, "sharding", None)  # of a parameter that processes share
         value = value if sharding is None else sharding.taken_from(value)
-        return value.to(param.dtype) if param.is_floating_point() and name != "step" else value
+        if name == "step":
+            return value
+        return value.to(param.device, param.dtype if param.is_floating_point() else None)
     if isinstance(value, dict):
         return {k: _fitted(param, v, k) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

@@ -11,7 +11,7 @@ from typing import IO, Any
 from jtorch.core.errors import DataError
 from jtorch.serialization import numpy_files, tensors, torch_reader, torch_writer, whole_writer
 from jtorch.serialization.memory import NotPlainError
-from jtorch.serialization.placing import check_places
+from jtorch.serialization.placing import Places, Storage, check_places
 from jtorch.utils.files import write_atomically
 
 _FORMAT_OF = {".pt": "torch", ".pth": "torch", ".safetensors": "safetensors"}
@@ -105,8 +105,11 @@ def load(
     """What is in the file ``f``, known by its content and not by its name.
 
     A file of ``save``, PyTorch's .pt, .npy: the object. Any other safetensors file, .npz: the dict of its
-    tensors. ``map_location`` may name this build's device; with ``mmap`` the elements of safetensors and .pt
-    files are read when they are first used, and changing them does not change the file.
+    tensors. Tensors go where they were or, in a file that does not say (only .pt does), to the CPU;
+    ``map_location`` says where else: a device, a dict from device to device, or a function of a storage and
+    the name of its device, which gives back the storage for the CPU, ``storage.cuda()``, or None for where
+    it was. With ``mmap`` the elements of safetensors and .pt files are read when they are first used, and
+    changing them does not change the file.
 
     Loading runs no code, and what is no plain data is an error, but for what
     ``serialization.add_safe_globals`` lists. ``weights_only=False`` unpickles a .pt file, as whole objects
@@ -150,11 +153,11 @@ def _read(file: IO[bytes], path: Path | None, where: str, map_location: Any, mma
     file.seek(start)
     if head[8:9] != b"{":  # a safetensors file starts with a length and a JSON object
         if head.startswith(b"\x93NUMPY"):
-            return numpy_files.read_array(file, where)
+            return _placed(numpy_files.read_array(file, where), Places(map_location))
         if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
             return _read_zip(file, path, where, map_location, mmap, whole)
         _refuse_pickles(head, where)
-    return tensors.read(file, path, where, mmap)
+    return tensors.read(file, path, where, mmap, Places(map_location))
 
 
 def _read_zip(
@@ -165,7 +168,13 @@ def _read_zip(
     archive = Archive(file, path, where)
     if any(name.rpartition("/")[2] == "data.pkl" for name in archive.names):
         return torch_reader.read(archive, map_location, mmap, weights_only=not whole)
-    return numpy_files.read_arrays(archive)
+    places = Places(map_location)
+    return {name: _placed(tensor, places) for name, tensor in numpy_files.read_arrays(archive).items()}
+
+
+def _placed(tensor: Any, places: Places) -> Any:
+    place = places.of(Storage(tensor.numpy()), "cpu")
+    return tensor if place.type == "cpu" else tensor.to(place)
 
 
 def _refuse_pickles(head: bytes, where: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jtorch.eager.public import Tensor
+from jtorch.eager.public import Tensor, downloaded, from_numpy
 from jtorch.nn.parameter import Buffer, Parameter
 from jtorch.serialization.unpickle import Keys, told
 
@@ -17,7 +17,7 @@ from jtorch.serialization.unpickle import Keys, told
 class Region:
     """A run of bytes that is written once, whoever looks at it."""
 
-    __slots__ = ("dtypes", "high", "low", "number", "told")
+    __slots__ = ("dtypes", "high", "location", "low", "number", "told")
 
     def __init__(self, low: int, high: int) -> None:
         self.low = low
@@ -25,6 +25,7 @@ class Region:
         self.dtypes: set[np.dtype] = set()  # of the tensors met in it
         self.number = -1  # in the order of being met
         self.told: Any = None  # its facts when the writer was told of it
+        self.location = "cpu"  # where the tensors lie; of those on a device this is the host's copy
 
     def __len__(self) -> int:
         return self.high - self.low
@@ -89,10 +90,11 @@ class Memories:
         self._lows: list[int] = []  # where they begin
         self._kept: list[Any] = []  # what is alive can't have its address given to something else
         self._own: dict[int, np.ndarray] = {}  # id of a tensor -> its elements, where no region can hold it
+        self._copies: dict[int, np.ndarray] = {}  # address on a device -> the host's copy of that memory
 
     def of(self, tensor: Tensor) -> Window:
         """Its place, in the region of every other tensor of the same memory."""
-        array = tensor.detach().numpy()
+        array = downloaded(tensor, self._copies) if tensor.is_cuda else tensor.detach().numpy()
         self._kept.append((tensor, array))
         window = self._placed(array, *self._reach(tensor, array)) if array.size else _empty(array)
         if window is None:
@@ -100,6 +102,7 @@ class Memories:
             window = self._placed(array, *_bounds(array))
         assert window is not None
         region = window.region
+        region.location = str(tensor.device)
         region.dtypes.add(array.dtype)
         if region.number < 0:
             region.number = len(self.met)
@@ -119,7 +122,7 @@ class Memories:
     def _reach(self, tensor: Tensor, array: np.ndarray) -> tuple[int, int]:
         if not self._storages:
             return _bounds(array)
-        storage = tensor.untyped_storage()
+        storage = (from_numpy(array) if tensor.is_cuda else tensor).untyped_storage()
         return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
 
     def _placed(self, array: np.ndarray, low: int, high: int) -> Window | None:

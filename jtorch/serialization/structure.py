@@ -18,7 +18,7 @@ import numpy as np
 from jtorch.core import dtypes as dt
 from jtorch.core.devices import device
 from jtorch.core.errors import DataError
-from jtorch.eager.public import Size, Tensor, from_numpy
+from jtorch.eager.public import Size, Tensor
 from jtorch.nn.parameter import Parameter
 from jtorch.serialization.memory import (
     Memories,
@@ -31,6 +31,7 @@ from jtorch.serialization.memory import (
     state_of,
     strided,
 )
+from jtorch.serialization.placing import Places
 from jtorch.serialization.unpickle import Keys, told
 
 VERSION = 2  # of a structure with windows; one without is written as 1, which was before it
@@ -115,6 +116,8 @@ class Writer:
             raise refusal(tensor, place)
         if self.whole and state_of(tensor) is not None:
             raise NotPlainError(f"jtorch.save: {path_text(place)}: a tensor with attributes")
+        if self.whole and tensor.device.type != "cpu":  # the format has no word for where tensors lie
+            raise NotPlainError(f"jtorch.save: {path_text(place)}: a tensor on {tensor.device}")
         self._memories.of(tensor)
         kind = "parameter" if isinstance(tensor, Parameter) else "tensor"
         number = self._numbers.setdefault(id(tensor), len(self._numbers))
@@ -209,9 +212,10 @@ _PLAIN: dict[str, Callable[[str], Any]] = {
 class Reader:
     """Builds an object from its description; whatever is not as ``Writer`` writes it is a DataError."""
 
-    def __init__(self, where: str, arrays: dict[str, np.ndarray]) -> None:
+    def __init__(self, where: str, arrays: dict[str, np.ndarray], places: Places) -> None:
         self.where = where
         self.arrays = arrays
+        self.places = places
         self.made: dict[tuple[str, Any], Tensor] = {}
         self._keys = Keys()
 
@@ -287,7 +291,7 @@ class Reader:
         if number is not None and (type(number) is not int or not 0 <= number < 1 << 48):
             raise self._bad(f"the number of tensor {told(name)} is {told(number)}")
         if (name, number) not in self.made:
-            tensor = from_numpy(array)
+            tensor = self.places.loaded(array, self.arrays[name])
             if kind == "parameter":
                 tensor = Parameter(tensor, requires_grad=requires_grad)
             self.made[name, number] = tensor.requires_grad_(requires_grad)

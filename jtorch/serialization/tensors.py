@@ -15,8 +15,8 @@ from typing import IO, Any
 import numpy as np
 
 from jtorch.core.errors import DataError
-from jtorch.eager.public import from_numpy
 from jtorch.serialization.memory import NotPlainError
+from jtorch.serialization.placing import Places
 from jtorch.serialization.structure import RESERVED, Reader, Writer, check_unfolding
 from jtorch.serialization.torch_names import dtype_named
 
@@ -60,7 +60,7 @@ def _written(writer: Writer, structure: str) -> bytes:
     return content
 
 
-def read(file: IO[bytes], path: Path | None, where: str, mmap: bool) -> Any:
+def read(file: IO[bytes], path: Path | None, where: str, mmap: bool, places: Places) -> Any:
     """The object in the file; where another writer made it, the dict of its tensors."""
     from safetensors import SafetensorError
 
@@ -82,8 +82,8 @@ def read(file: IO[bytes], path: Path | None, where: str, mmap: bool) -> Any:
         told = f" ({size} bytes)" if size >= 0 else ""
         raise DataError(f"{where}: can not be read as a safetensors file{told}: {str(error)[:500]}") from None
     if _KEY not in metadata:
-        return {name: from_numpy(array) for name, array in arrays.items()}
-    return Reader(where, arrays).read(metadata[_KEY])
+        return {name: places.loaded(array, array) for name, array in arrays.items()}
+    return Reader(where, arrays, places).read(metadata[_KEY])
 
 
 def _open(file: IO[bytes], path: Path | None) -> tuple[dict[str, Any], np.ndarray]:

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt, watch
-from jtorch.core.devices import device
+from jtorch.core.devices import CPU, device
 from jtorch.core.errors import DataError
-from jtorch.eager.public import Size, Tensor, from_numpy
+from jtorch.eager.public import Size, Tensor
 from jtorch.nn.parameter import Buffer, Parameter
 from jtorch.serialization import whole_reader
 from jtorch.serialization.allowed import listed
 from jtorch.serialization.memory import strided
-from jtorch.serialization.placing import place
+from jtorch.serialization.placing import Places, Storage
 from jtorch.serialization.torch_names import DTYPES, STORAGES, dtype_named
 from jtorch.serialization.unpickle import (
     Budget,
@@ -42,19 +42,14 @@ class _StorageType:
         self.dtype = dtype
 
 
-class _Storage:
-    """A record: its bytes, and the dtype and number of elements that the file gives it."""
+class _Storage(Storage):
+    """A record: its bytes, the dtype that the file gives it, and where its tensors go."""
 
-    def __init__(self, key: str, content: np.ndarray, dtype: str | None) -> None:
+    def __init__(self, key: str, content: np.ndarray, dtype: str | None, place: device = CPU) -> None:
+        super().__init__(content)
         self.key = key
-        self.content = content
         self.dtype = dtype
-
-    def size(self) -> int:
-        """Bytes, for a ``map_location`` that looks."""
-        return self.content.size
-
-    nbytes = __len__ = size
+        self.place = place
 
 
 def read(archive: Archive, map_location: Any, mmap: bool, weights_only: bool = True) -> Any:
@@ -70,7 +65,7 @@ class _Reader:
     def __init__(self, archive: Archive, map_location: Any, mmap: bool) -> None:
         self.archive = archive
         self.where = archive.where
-        self.map_location = map_location
+        self.places = Places(map_location)
         self.mmap = mmap
         self.storages: dict[str, _Storage] = {}
         self.budget = Budget(archive.size)
@@ -146,10 +141,10 @@ class _Reader:
             record = f"{self.root}data/{key}"
             content = self.archive.map(record) if self.mmap else self.archive.read(record)
             known = self.storages[key] = _Storage(key, content, kind.dtype)
-            place(self.map_location, known, location)
+            known.place = self.places.of(known, location)
         if type(numel) is not int or numel * itemsize != known.content.size:
             raise ValueError(f"storage {told(key)} of {told(numel)} elements in {known.content.size} bytes")
-        return known if known.dtype == kind.dtype else _Storage(key, known.content, kind.dtype)
+        return known if known.dtype == kind.dtype else _Storage(key, known.content, kind.dtype, known.place)
 
     # -- containers that are called ----------------------------------------------------------------------
 
@@ -193,7 +188,8 @@ class _Reader:
                 raise NotImplementedError(f"{self.where}: tensor metadata {told(fact)}")
         content = self._as_flagged(storage, dtype.numpy, tuple(fact for fact in facts if facts[fact]))
         array = strided(storage.key, content, offset, size, stride, dtype.numpy)
-        return self._flagged(from_numpy(array), requires_grad, hooks)
+        made = self.places.tensor(array, content, storage.place)
+        return self._flagged(made, requires_grad, hooks)
 
     def _as_flagged(self, storage: _Storage, dtype: np.dtype, facts: tuple[str, ...]) -> np.ndarray:
         """The bytes of a storage, of the conjugate or negative numbers where a tensor is flagged so.

@@ -293,7 +293,7 @@ class PlainPickler:
         self._text("storage")
         self._global("torch" if typed else "torch.storage", typed or "UntypedStorage")
         self._text(str(region.number))
-        self._text("cpu")
+        self._text(region.location)
         self._int(len(region) // region.dtype.itemsize if typed and region.dtype else len(region))
         self.out += b"tQ"
 

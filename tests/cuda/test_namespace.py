@@ -95,9 +95,3 @@ def test_the_child_of_a_fork_is_refused(cuda):
     told = os.read(reading, 4096).decode()
     assert "Cannot re-initialize CUDA in forked subprocess" in told
     assert x.sum().item() == 2.0
-
-
-def test_loading_to_the_device_is_refused_by_name(cuda, tmp_path):
-    jtorch.save({"x": jtorch.ones(2)}, tmp_path / "x.pt")
-    with pytest.raises(NotImplementedError, match=r"\.to\('cuda'\)"):
-        jtorch.load(tmp_path / "x.pt", map_location="cuda")

@@ -418,7 +418,7 @@ def test_places(place, path):
 
 def test_places_that_are_none(path):
     jtorch.save([1], path)
-    with pytest.raises(RuntimeError, match="not compiled with CUDA"):
+    with pytest.raises(RuntimeError, match="deserialize object on a CUDA device but"):
         jtorch.load(path, map_location="cuda:0")
     with pytest.raises(NotImplementedError, match="pickle_module"):
         jtorch.load(path, None, json)
