@@ -329,8 +329,9 @@ class Evaluator:
         """The gradients of a node of the tape, on raw values."""
         return node.backward(xp, g)
 
-    def move(self, value: Any, device: Any) -> Any:
-        """A copy of ``value`` in the memory of another device, or of the host."""
+    def move(self, value: Any, device: Any, later: bool = False) -> Any:
+        """A copy of ``value`` in the memory of another device, or of the host; where ``value`` is pinned it
+        may be read ``later``."""
         raise CompileError(
             f"{user_source()}: a tensor is moved to {device} in a compiled function, which computes where "
             "its arguments are: move it outside."

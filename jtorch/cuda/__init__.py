@@ -120,12 +120,13 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def empty_cache() -> None:
-    """Give the driver back what is kept of freed memory."""
+    """Give the driver back what is kept of freed memory, of the device and pinned."""
     if is_initialized():
         native = _native()
         with native.own():
             native.synchronize()
             native.memory.empty_cache()
+            native.pinned.empty_cache()
 
 
 def synchronize(device: Any = None) -> None:

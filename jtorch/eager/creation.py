@@ -42,9 +42,11 @@ def tensor(
         check_layout(None, pin_memory, "tensor")
     if isinstance(data, Tensor):
         place = data.device if device is None else devices.check(device)
-        return data.detach().to(place, dtype=dtype, copy=True).requires_grad_(requires_grad)
+        made = data.detach().to(place, dtype=dtype, copy=True)
+        return (made.pin_memory() if pin_memory else made).requires_grad_(requires_grad)
     made, place = tensor_of(data, dtype), devices.chosen(device)
-    return (made if place is devices.CPU else made.to(place)).requires_grad_(requires_grad)
+    made = made if place is devices.CPU else made.to(place)
+    return (made.pin_memory() if pin_memory else made).requires_grad_(requires_grad)
 
 
 def scalar_tensor(
@@ -55,7 +57,7 @@ def scalar_tensor(
     check_layout(layout, pin_memory, "scalar_tensor")
     dtype = dtype or get_default_dtype()
     check_scalar(s, dtype.numpy)
-    return tensor(s, dtype=dtype, device=device, requires_grad=requires_grad)
+    return tensor(s, dtype=dtype, device=device, requires_grad=requires_grad, pin_memory=bool(pin_memory))
 
 
 # -- filled ------------------------------------------------------------------------------------------------

@@ -28,10 +28,12 @@ class Eager(Evaluator):
     def as_value(self, value: Any) -> Any:
         return value if value.__class__ is DeviceArray else np.asarray(value)
 
-    def move(self, value: Any, device: Any) -> Any:
+    def move(self, value: Any, device: Any, later: bool = False) -> Any:
         if value.__class__ is DeviceArray and device.type != "meta":
             value = value.concrete("a copy to the host")
-        return value if device.type == "cpu" else memory_of(device).uploaded(value)
+        if device.type == "cpu":
+            return value
+        return memory_of(device).uploaded(value, later)
 
     def namespace(self, value: Any) -> Any:
         return self.on_device.xp(value.block.memory) if value.__class__ is DeviceArray else self.xp

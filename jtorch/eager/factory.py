@@ -68,6 +68,7 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if takes_order and "memory_format" in named:
             order = formats.asked(named["memory_format"], f"{name}()")
             result = result if order is None else result.contiguous(memory_format=order)
+        result = result.pin_memory() if pin_memory else result
         return result.requires_grad_() if requires_grad else result
 
     return made
@@ -88,10 +89,10 @@ def like(input: Tensor, made: Tensor) -> Tensor:
 
 
 def check_layout(layout: Any, pin_memory: bool, name: str) -> None:
-    """Raise for what memory can't be here: sparse, or pinned for a GPU."""
+    """Raise for what memory can't be here: sparse, or pinned where there is no device."""
     if layout is not None and layout is not formats.strided:
         raise NotImplementedError(f"{name}(): layout={layout}: jtorch's tensors are strided")
-    if pin_memory:
+    if pin_memory and not devices.cuda_is_available():
         raise RuntimeError(
             "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is "
             "available on this system."

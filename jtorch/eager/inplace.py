@@ -150,7 +150,8 @@ def _broadcast_grows(new: tuple, old: tuple) -> bool:
 
 
 def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
-    """Overwrite with the elements of ``other``, broadcast and cast to this tensor's shape and dtype."""
+    """Overwrite with the elements of ``other``, broadcast and cast to this tensor's shape and dtype. It has
+    been read when this returns, ``non_blocking`` or not."""
     if not isinstance(other, Tensor):
         return fill_(self, other)
     check_written(self)

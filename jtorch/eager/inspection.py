@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.core import memory_formats as formats, op as op_module
-from jtorch.core.devices import META
+import numpy as np
+
+from jtorch.core import higher, memory_formats as formats, op as op_module
+from jtorch.core.devices import META, cuda_is_available
 from jtorch.core.memory_formats import ORDERS, memory_format
+from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 
 
@@ -65,13 +68,31 @@ def _nbytes(self: Tensor) -> int:
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """Whether the memory is pinned for a GPU: never in this build."""
-    return False
+    """Whether ``pin_memory`` has made the memory."""
+    assert higher.device is not None
+    if not isinstance(self._data, np.ndarray) or not higher.device().is_found():
+        return False
+    return bool(higher.device().current().is_pinned(self._data))
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Raises RuntimeError: there is no GPU to pin memory for."""
-    raise RuntimeError("Cannot access accelerator device when none is available.")
+    """A copy in memory that is pinned: ``to("cuda", non_blocking=True)`` reads it while the program goes on.
+    This tensor where it is there already.
+
+    Raises RuntimeError without a CUDA device, and for what does not lie on the host.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.pin_memory.html
+    """
+    if not cuda_is_available():
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    if not isinstance(self._data, np.ndarray):
+        name = f"torch.{'cuda.' if self.is_cuda else ''}{long_name(self._data.dtype)}Tensor"
+        raise RuntimeError(f"cannot pin '{name}' only dense CPU tensors can be pinned")
+    if is_pinned(self):
+        return self
+    assert higher.device is not None
+    made = self.clone()
+    made._data = higher.device().current().pinned(self._data)
+    return made
 
 
 def lies_in(tensor: Tensor, wanted: memory_format) -> bool:

@@ -26,8 +26,9 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """``to(device, dtype)``, ``to(dtype)`` or ``to(other)``; itself where nothing changes and no copy is
     asked.
 
-    Each form takes ``non_blocking`` and ``copy``, too, and ``memory_format`` by name. Raises RuntimeError
-    for a device this build lacks, TypeError for other arguments.
+    Each form takes ``non_blocking`` and ``copy``, too, and ``memory_format`` by name. With ``non_blocking``
+    pinned memory is read while the program goes on; nothing else returns before it is done. Raises
+    RuntimeError for a device this build lacks, TypeError for other arguments.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html
     """
     asked, before = _arguments(args, kwargs), self.device
@@ -38,7 +39,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if place is None and other is not None:
         place = other.device
     if place is not None and (place := check(place)) != self.device:
-        self = moved(self, place)
+        self = moved(self, place, bool(asked.get("non_blocking")))
     target = dt.to_numpy(wanted)
     if target is not None and target is not self._data.dtype:
         out = APPLY["cast"](self, dtype=target)
@@ -48,10 +49,10 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return self.clone() if asked.get("copy") and self.device == before else self
 
 
-def moved(tensor: Tensor, place: device) -> Tensor:
+def moved(tensor: Tensor, place: device, later: bool = False) -> Tensor:
     """``tensor`` on another device, with a gradient that comes back to where it was."""
     context = op_module.CONTEXT.get()
-    out = wrap(context.evaluator.move(tensor._data, place))
+    out = wrap(context.evaluator.move(tensor._data, place, later))
     if context.level is not None and (tangent := tangent_of(tensor)) is not None:
         context.level.give(out, moved(tangent, place))
     if context.grad and tensor._requires_grad:
@@ -125,7 +126,8 @@ def cuda(
     self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = formats.preserve_format
 ) -> Tensor:  # fmt: skip
     """A copy on a CUDA device; this tensor where it is there already. Raises DeviceError without one."""
-    return self.to("cuda" if device is None else device, memory_format=memory_format)
+    place = "cuda" if device is None else device
+    return self.to(place, non_blocking=non_blocking, memory_format=memory_format)
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:

@@ -117,6 +117,7 @@ class FakeDevice:
     def __init__(self, seed: int = 0, total: int = 1 << 30, capability: tuple[int, int] = (9, 0)) -> None:
         self.chance = random.Random(seed)
         self.memory = Memory()
+        self.pinned: dict[int, Any] = {}  # address -> what the host has there
         self.total, self.capability = total, capability
         self.calls: list[str] = []  # the names of the functions that were called
         self.ran: list[str] = []  # the names of the operations that have run
@@ -230,8 +231,37 @@ class FakeDevice:
         self.memory.free(address)
 
     @c_function
+    def cuMemHostAlloc(self, out: int, nbytes: int, flags: int) -> None:
+        self._unsafe("cuMemHostAlloc")
+        if not nbytes:
+            raise Refusal(1, "0 bytes")
+        made = (ctypes.c_ubyte * nbytes)(*[0xA5] * nbytes)
+        self.pinned[ctypes.addressof(made)] = made
+        ctypes.c_uint64.from_address(out).value = ctypes.addressof(made)
+
+    @c_function
+    def cuMemFreeHost(self, address: int) -> None:
+        if address not in self.pinned:
+            raise Refusal(1, f"{address:#x} is no pinned memory")
+        del self.pinned[address]
+
+    def _is_pinned(self, address: int, nbytes: int) -> bool:
+        return any(a <= address and address + nbytes <= a + len(m) for a, m in self.pinned.items())
+
+    def _fill_from_pinned(self, to: int, source: int, nbytes: int) -> None:
+        if not self._is_pinned(source, nbytes):
+            raise Fault(f"a copy from pinned memory at {source:#x}, which has been freed meanwhile")
+        self._fill(to, np.frombuffer(ctypes.string_at(source, nbytes), np.uint8))
+
+    @c_function
     def cuMemcpyHtoDAsync_v2(self, to: int, source: int, nbytes: int, stream: int) -> None:
-        """The host's memory is pageable: it is read before the call returns."""
+        """The host's memory is read before the call returns where it is pageable, and as late as may be where
+        it is pinned."""
+        if self._is_pinned(source, nbytes):
+            self.memory.find(to, nbytes)
+            run = functools.partial(self._fill_from_pinned, to, source, nbytes)
+            self._enqueue(stream, f"copy of {nbytes} pinned bytes to the device", run)
+            return
         self._outside("cuMemcpyHtoDAsync_v2 from pageable memory", self.thing(stream, Stream))
         if source >= BASE:
             raise Fault(f"cuMemcpyHtoDAsync_v2 from {source:#x}, which is an address of the device")

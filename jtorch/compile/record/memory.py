@@ -109,7 +109,7 @@ class Memory(Evaluator):
         """Where a traced tensor lies in eager mode."""
         return self.device if value.storage.current in self.on_device else CPU
 
-    def move(self, value: Any, device: Any) -> Any:
+    def move(self, value: Any, device: Any, later: bool = False) -> Any:
         if device.type == "cuda" and self.device is not None:
             made = self.lift(value)
             if self.read(made) not in self.on_host:  # by a factory

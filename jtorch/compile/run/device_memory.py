@@ -81,8 +81,9 @@ class DeviceMemory:
         with self.native.own():
             return DeviceArray(Block(self, count * dtype.itemsize), dtype, tuple(shape))
 
-    def uploaded(self, value: Any) -> Any:
-        """A copy of an array; of a tuple of them each, and what lies here already as it is."""
+    def uploaded(self, value: Any, later: bool = False) -> Any:
+        """A copy of an array; of a tuple of them each, and what lies here already as it is. Of pinned memory
+        it may be made ``later``: nobody may write that until the device was waited for."""
         if value.__class__ is tuple:
             return tuple([self.uploaded(v) for v in value])
         if value is None or value.__class__ is DeviceArray:
@@ -90,8 +91,21 @@ class DeviceMemory:
         given = np.asarray(value, order="C")
         made = self.empty(given.dtype, given.shape)
         with self.native.own():
-            self.native.upload(made.address, given.ctypes.data, given.nbytes)
+            self.native.upload(made.address, given.ctypes.data, given.nbytes, later)
         return made
+
+    def pinned(self, array: np.ndarray) -> np.ndarray:
+        """A copy in memory that is pinned, with the same order of axes."""
+        with self.native.own():
+            memory = self.native.pinned.empty(array.nbytes)
+        strides = np.empty_like(array).strides
+        made: np.ndarray = np.ndarray(array.shape, array.dtype, memory, 0, strides)  # type: ignore[call-overload]
+        made[...] = array
+        return made
+
+    def is_pinned(self, array: np.ndarray) -> bool:
+        """Whether its elements lie in memory that ``pinned`` has made."""
+        return bool(array.size) and self.native.pinned.holds(array.ctypes.data)
 
     def copied(self, array: DeviceArray) -> DeviceArray:
         """The elements side by side in memory of their own."""

@@ -66,7 +66,7 @@ class MetaMemory:
     def empty(self, dtype: np.dtype, shape: tuple[int, ...]) -> DeviceArray:
         return DeviceArray(Block(self, math.prod(shape) * dtype.itemsize), dtype, tuple(shape))
 
-    def uploaded(self, value: Any) -> Any:
+    def uploaded(self, value: Any, later: bool = False) -> Any:
         """One like an array; of a tuple of them each."""
         if value.__class__ is tuple:
             return tuple([self.uploaded(v) for v in value])

@@ -177,10 +177,10 @@ class Batching(Evaluator):
     def new(self, array: np.ndarray) -> Any:
         return self.below.new(array)
 
-    def move(self, value: Any, device: Any) -> Any:
+    def move(self, value: Any, device: Any, later: bool = False) -> Any:
         if self.has(value):
-            return self.wrap(self.below.move(value.value, device))
-        return self.below.move(value, device)
+            return self.wrap(self.below.move(value.value, device, later))
+        return self.below.move(value, device, later)
 
     def namespace(self, value: Any) -> Any:
         return self.xp if self.has(value) else self.below.namespace(value)

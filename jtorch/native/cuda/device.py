@@ -21,6 +21,7 @@ from jtorch.core.errors import CudaError
 from jtorch.native.cuda import driver
 from jtorch.native.cuda.driver import Library
 from jtorch.native.cuda.memory import Allocator, Buffer, Statistics
+from jtorch.native.cuda.pinned import Pinned
 
 if TYPE_CHECKING:
     from jtorch.native.cuda.blas import Blas
@@ -70,6 +71,7 @@ class Device:
         self.enter()
         self.stream = self._new("cuStreamCreate", _NON_BLOCKING)
         self.memory = Allocator(cuda, caching)
+        self.pinned = Pinned(self)
         self._kernels: dict[tuple[str, str], Kernel] = {}
         self.dropped: collections.deque[int] = collections.deque()  # graphs that nobody has any more
         _DEVICES.add(self)
@@ -123,10 +125,16 @@ class Device:
         """Memory of undefined content."""
         return self.memory.allocate(nbytes)
 
-    def upload(self, address: int, host: int, nbytes: int) -> None:
-        """Copy from the host's memory, which has been read when this returns: it is pageable."""
-        if nbytes:
-            self.cuda.cuMemcpyHtoDAsync_v2(address, host, nbytes, self.stream)
+    def upload(self, address: int, host: int, nbytes: int, later: bool = False) -> None:
+        """Copy from the host's memory, which has been read when this returns; but where it is pinned and
+        that may be ``later``."""
+        if not nbytes:
+            return
+        self.cuda.cuMemcpyHtoDAsync_v2(address, host, nbytes, self.stream)
+        if self.pinned.holds(host):
+            self.pinned.is_read = True
+            if not later:
+                self.synchronize()
 
     def download(self, host: int, address: int, nbytes: int) -> None:
         """Copy to the host's memory. That is pageable, so it has been written when this returns."""
@@ -156,6 +164,7 @@ class Device:
     def synchronize(self) -> None:
         """Wait until all is done. Raises CudaError where something went wrong since the last time."""
         self.cuda.cuStreamSynchronize(self.stream)
+        self.pinned.is_read = False
 
     # -- kernels ---------------------------------------------------------------------------------------------
 

@@ -99,11 +99,12 @@ class PackedSequence(_Fields):
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:
-        return False
+        return self.data.is_pinned()
 
     def pin_memory(self) -> Self:
-        """Raises NotImplementedError: there is no pinned memory."""
-        raise NotImplementedError("PackedSequence.pin_memory() is not there: memory cannot be pinned")
+        """Its data and indices in pinned memory. Raises RuntimeError without a CUDA device."""
+        moved = [t if t is None else t.pin_memory() for t in (self.sorted_indices, self.unsorted_indices)]
+        return type(self)(self.data.pin_memory(), self.batch_sizes, *moved)
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:

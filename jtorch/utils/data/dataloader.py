@@ -44,8 +44,8 @@ class DataLoader:
     number, too: random items are the same whatever the number of workers, and when a pass is gone on with.
     Neither is done where there is a ``worker_init_fn``, which may have seeded them.
     An exception in a worker is raised here with its traceback; a worker that dies or is silent for
-    ``timeout`` seconds is a RuntimeError. ``pin_memory`` is accepted and has no effect but a warning: there
-    is no device to copy to.
+    ``timeout`` seconds is a RuntimeError. With ``pin_memory`` the tensors of a batch are pinned
+    (``Tensor.pin_memory``); without a CUDA device that has no effect but a warning.
 
     Raises ValueError for options that exclude one another, TypeError for a ``multiprocessing_context`` that
     is none, NotImplementedError for workers where processes cannot pass on descriptors (Windows).

@@ -16,6 +16,7 @@ from typing import Any
 
 import jtorch
 from jtorch.utils.data.dataset import IterableDataset
+from jtorch.utils.data.pin_memory import pinned
 from jtorch.utils.data.progress import Progress
 from jtorch.utils.data.transport import send, take, unpack
 from jtorch.utils.data.worker import RESUME, ExceptionWrapper, Setup, StreamEnded, worker_main
@@ -30,7 +31,8 @@ class _BaseDataLoaderIter:
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
-        if loader.pin_memory:
+        self._pins = loader.pin_memory and jtorch.cuda.is_available()
+        if loader.pin_memory and not self._pins:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory "
                 "won't be used.",
@@ -148,7 +150,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         self._progress.count()
         if self._expected is not None:
             self._count()
-        return batch
+        return pinned(batch) if self._pins else batch
 
 
 class _Task:
@@ -298,7 +300,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 answer.reraise()
             if self._expected is not None:
                 self._count()
-            return answer[0]
+            return pinned(answer[0]) if self._pins else answer[0]
         self._progress.end()
         if not self._loader.persistent_workers:
             self._shut_down()

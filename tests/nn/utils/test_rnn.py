@@ -77,7 +77,7 @@ def test_casts_of_a_packed_sequence():
     assert packed.double().batch_sizes is packed.batch_sizes
     assert packed.long().data.dtype is jtorch.int64
     assert not packed.is_cuda
-    with pytest.raises(NotImplementedError, match="pinned"):
+    with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available"):
         packed.pin_memory()
 
 
