@@ -37,6 +37,10 @@ class Block(Protocol):
     def device(self) -> Any:
         """What ``tensor.device`` is."""
 
+    @property
+    def stream(self) -> int:
+        """The driver's handle of the queue that all work on it goes through."""
+
     def download(self, begin: int, nbytes: int, wanted_by: str) -> np.ndarray:
         """These bytes on the host, as uint8, when all that was asked of the device before is done."""
 
@@ -195,7 +199,7 @@ class DeviceArray:
         """Source: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html"""
         return {
             "shape": self.shape, "typestr": self.dtype.str, "data": (self.address if self.size else 0, False),
-            "version": 2, "strides": None if self.in_order else self.strides,
+            "version": 3, "strides": None if self.in_order else self.strides, "stream": self.block.stream,
         }  # fmt: skip
 
     def __repr__(self) -> str:

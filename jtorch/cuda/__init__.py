@@ -3,7 +3,7 @@
 There is one device, where a driver is; the first question looks for it, and importing this does not. Without
 one questions are answered truthfully (``is_available()`` is False), what PyTorch lets pass without a GPU
 passes (seeds, ``empty_cache``), and what needs one raises "Torch not compiled with CUDA enabled". All work is
-in one stream. Draws are those of the CPU's generator, wherever their tensors are.
+in one queue, whatever stream it is put in. Draws are those of the CPU's generator, wherever they lie.
 Source: https://docs.pytorch.org/docs/stable/cuda.html
 """
 
@@ -12,15 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from jtorch import random as _generator
 from jtorch.compat.legacy import CUDA_TYPES as _CUDA_TYPES
 from jtorch.core import devices as _devices, higher as _higher
 from jtorch.core.devices import DeviceError as DeviceError
 from jtorch.cuda import amp as amp
+from jtorch.cuda.properties import DeviceProperties as _DeviceProperties, of as _properties_of
 from jtorch.cuda.streams import (
     Event as Event,
     Stream as Stream,
+    StreamContext as StreamContext,
     current_stream as current_stream,
     default_stream as default_stream,
+    set_stream as set_stream,
+    stream as stream,
 )
 
 
@@ -113,6 +118,28 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 
 
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """The statistics under PyTorch's names, as far as they are counted; empty before a device is used."""
+    if not is_initialized():
+        return {}
+    now = _native(device).statistics
+    return {
+        "allocated_bytes.all.current": now.allocated,
+        "allocated_bytes.all.peak": now.max_allocated,
+        "num_device_alloc": now.driver_calls,
+        "reserved_bytes.all.current": now.reserved,
+        "reserved_bytes.all.peak": now.max_reserved,
+    }
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """(bytes of the device that nobody has, all bytes), as the driver counts, other processes' among them."""
+    native = _native(device)
+    with native.own():
+        free, total = native.memory.free_and_total()
+    return int(free), int(total)
+
+
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     """The statistics as text, a line each."""
     now = _native(device).statistics
@@ -163,14 +190,43 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
     return major, minor
 
 
+def get_device_properties(device: Any = None) -> _DeviceProperties:
+    """What the driver says of the device: name, memory, multiprocessors, and more."""
+    return _properties_of(_native(device))
+
+
+def ipc_collect() -> None:
+    """Nothing: no memory of a device is shown to other processes. Raises DeviceError without one."""
+    _native()
+
+
+def initial_seed() -> int:
+    """That of ``jtorch.initial_seed``, whose generator draws for the device, too."""
+    _native()
+    return _generator.initial_seed()
+
+
+def get_rng_state(device: Any = "cuda") -> Any:
+    """That of ``jtorch.get_rng_state``, whose generator draws for the device, too."""
+    _native(device)
+    return _generator.get_rng_state()
+
+
+def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
+    """Let the generator, which draws for host and device, go on from this state."""
+    _native(device)
+    _generator.set_rng_state(new_state)
+
+
 def get_rng_state_all() -> list:
-    return []
+    """The state for each device."""
+    return [get_rng_state()] if is_available() else []
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Raises DeviceError for the state of any GPU."""
-    if list(new_states):
-        _refuse()
+    """Let each device go on from its state. Raises DeviceError for more of them than there are."""
+    for k, state in enumerate(new_states):
+        set_rng_state(state, k)
 
 
 def _needs_cuda(name: str) -> Callable[..., NoReturn]:
@@ -184,9 +240,8 @@ def _needs_cuda(name: str) -> Callable[..., NoReturn]:
 
 
 _NEEDING = (
-    "can_device_access_peer", "current_blas_handle", "get_device_properties", "get_rng_state", "initial_seed",
-    "ipc_collect", "mem_get_info", "memory_snapshot", "memory_stats", "set_per_process_memory_fraction",
-    "set_rng_state", "set_stream", "utilization",
+    "can_device_access_peer", "current_blas_handle", "memory_snapshot", "set_per_process_memory_fraction",
+    "utilization",
 )  # fmt: skip
 globals().update({name: _needs_cuda(name) for name in _NEEDING})
 

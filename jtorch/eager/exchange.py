@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import devices, dtypes as dt, higher
+from jtorch.core.device_array import DeviceArray
 from jtorch.core.op import CONTEXT
 from jtorch.eager.messages import long_name
 from jtorch.eager.nested import is_recorded, tensor_of
@@ -125,6 +126,13 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     Source: https://docs.pytorch.org/docs/stable/dlpack.html
     """
     devices.check(device)
+    on_device = _of_device(ext_tensor)
+    if on_device is not None:
+        made = wrap(on_device)
+        if copy is False and device is not None and devices.check(device) != made.device:
+            raise BufferError("from_dlpack: memory of another device can't be shared, and copy is False")
+        made = made.clone() if copy else made
+        return made if device is None else made.to(device)
     if type(ext_tensor).__name__ == "PyCapsule":
         ext_tensor = _Capsule(ext_tensor)
     elif not hasattr(ext_tensor, "__dlpack__"):
@@ -136,6 +144,34 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     return from_numpy(np.from_dlpack(ext_tensor, copy=copy))
 
 
+def _of_device(ext_tensor: Any) -> DeviceArray | None:
+    """An array over memory of a CUDA device; None where it is not of one."""
+    if type(ext_tensor).__name__ == "PyCapsule":
+        from jtorch.eager import device_exchange
+
+        if device_exchange.kind_of_device(ext_tensor) != device_exchange.CUDA:
+            return None
+        return device_exchange.from_capsule(ext_tensor)
+    asked = getattr(ext_tensor, "__dlpack_device__", None)
+    if asked is None or asked()[0] != _DLPACK_CUDA:
+        return None
+    from jtorch.eager import device_exchange
+
+    return device_exchange.taken(ext_tensor)
+
+
+_DLPACK_CUDA = 2
+
+
+def _of_interface(obj: Any) -> Tensor | None:
+    """A tensor over the memory that an object's ``__cuda_array_interface__`` tells of, None without one."""
+    if isinstance(obj, (np.ndarray, list, tuple)) or not hasattr(obj, "__cuda_array_interface__"):
+        return None
+    from jtorch.eager import device_exchange
+
+    return wrap(device_exchange.from_interface(obj))
+
+
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a tensor, sharing memory and the tape where it is a tensor or array of that dtype.
 
@@ -143,6 +179,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """
     if isinstance(data, Tensor):
         return data if dtype is None and device is None else data.to(device, dtype=dtype)
+    there = _of_interface(data)
+    if there is not None:
+        return there if dtype is None and device is None else there.to(device, dtype=dtype)
     made = from_numpy(data) if isinstance(data, np.ndarray) or is_recorded(data) else tensor_of(data, dtype)
     place = devices.chosen(device)
     return made if dtype is None and place is devices.CPU else made.to(place, dtype=dtype)
@@ -185,6 +224,9 @@ def _shared(obj: Any, dtype: Any, copy: bool | None) -> Tensor | None:
         return from_numpy(obj.copy() if copy else obj)
     if isinstance(obj, (np.generic, str, list, tuple)):
         return None
+    there = _of_interface(obj)
+    if there is not None:
+        return there
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)
     try:
@@ -297,13 +339,45 @@ def _dlpack(
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if stream is not None and type(stream) is not int:
         raise TypeError("stream must be ``int`` or ``none``")
+    if self._data.__class__ is DeviceArray and self.is_cuda:
+        return _dlpack_of_device(self, stream, max_version, dl_device, copy)
     array = _concrete(self, "__dlpack__()")
     return array.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
 
 
 def _dlpack_device(self: Tensor) -> tuple[int, int]:
-    """(kind of device, its number): 1 is the CPU."""
-    return (1, 0)
+    """(kind of device, its number): 1 is the CPU, 2 is CUDA."""
+    return (_DLPACK_CUDA, 0) if self.is_cuda else (1, 0)
+
+
+def _dlpack_of_device(self: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
+    from jtorch.eager import device_exchange
+
+    if dl_device is not None and tuple(dl_device) != (_DLPACK_CUDA, 0):
+        if tuple(dl_device) != (1, 0) or copy is False:
+            raise BufferError(f"__dlpack__: memory of {self.device} can't be shared with device {dl_device}")
+        return self.cpu().__dlpack__(max_version=max_version)
+    array = self.clone()._data if copy else self._data
+    return device_exchange.capsule_of(array, stream, max_version)
+
+
+def _cuda_array_interface(self: Tensor) -> dict[str, Any]:
+    """What libraries for CUDA ask: where the elements are, version 3.
+
+    Raises AttributeError for a tensor that is not on a CUDA device, RuntimeError for one that requires grad.
+    Source: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html
+    """
+    if not self.is_cuda or self._data.__class__ is not DeviceArray:
+        raise AttributeError(
+            f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} If CUDA data is "
+            "required use tensor.cuda() to copy tensor to device memory."
+        )
+    if self._requires_grad:
+        raise RuntimeError(
+            "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't "
+            "required, use var.detach() to get Variable that doesn't require grad."
+        )
+    return self._data.__cuda_array_interface__
 
 
 def to_dlpack(tensor: Tensor) -> Any:
@@ -340,6 +414,7 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Any:
 
 METHODS: dict[str, Any] = {
     "numpy": numpy, "__array__": _array, "__array_ufunc__": _array_ufunc, "__dlpack__": _dlpack,
-    "__dlpack_device__": _dlpack_device, "__array_namespace__": _array_namespace,
+    "__dlpack_device__": _dlpack_device, "__cuda_array_interface__": property(_cuda_array_interface),
+    "__array_namespace__": _array_namespace,
     "to_sparse": to_sparse, "to_sparse_csr": to_sparse_csr,
 }  # fmt: skip

@@ -34,7 +34,7 @@ from tests.cuda.ptx.errors import PtxError
 NAMES = {
     1: "INVALID_VALUE", 2: "OUT_OF_MEMORY", 3: "NOT_INITIALIZED", 101: "INVALID_DEVICE",
     201: "INVALID_CONTEXT", 218: "INVALID_PTX", 222: "UNSUPPORTED_PTX_VERSION", 400: "INVALID_HANDLE",
-    401: "ILLEGAL_STATE", 500: "NOT_FOUND", 700: "ILLEGAL_ADDRESS", 702: "LAUNCH_TIMEOUT",
+    401: "ILLEGAL_STATE", 500: "NOT_FOUND", 600: "NOT_READY", 700: "ILLEGAL_ADDRESS", 702: "LAUNCH_TIMEOUT",
     716: "MISALIGNED_ADDRESS", 719: "LAUNCH_FAILED", 900: "STREAM_CAPTURE_UNSUPPORTED",
     901: "STREAM_CAPTURE_INVALIDATED", 999: "UNKNOWN",
 }  # fmt: skip
@@ -62,6 +62,13 @@ class Module:
 class Function:
     name: str
     kernel: Any
+
+
+@dataclass(eq=False)
+class Event:
+    timed: bool
+    is_recorded: bool = False
+    time: float | None = None  # when it was reached
 
 
 class Stream:
@@ -117,6 +124,8 @@ class FakeDevice:
     def __init__(self, seed: int = 0, total: int = 1 << 30, capability: tuple[int, int] = (9, 0)) -> None:
         self.chance = random.Random(seed)
         self.memory = Memory()
+        self.waited: list[int] = []  # for which streams of other libraries somebody has waited
+        self.clock = 0.0  # milliseconds: each operation takes one
         self.pinned: dict[int, Any] = {}  # address -> what the host has there
         self.total, self.capability = total, capability
         self.calls: list[str] = []  # the names of the functions that were called
@@ -191,8 +200,8 @@ class FakeDevice:
 
     @c_function
     def cuDeviceGetAttribute(self, out: int, attribute: int, device: int) -> None:
-        known = {75: self.capability[0], 76: self.capability[1]}
-        ctypes.c_int.from_address(out).value = known[attribute]
+        known = {75: self.capability[0], 76: self.capability[1], 10: 32, 16: 2}
+        ctypes.c_int.from_address(out).value = known.get(attribute, 1)
 
     @c_function
     def cuDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
@@ -326,14 +335,21 @@ class FakeDevice:
 
     def _run_all(self, stream: Stream) -> None:
         while stream.queue:
-            node = stream.queue.pop(0)
-            self.ran.append(node.name)
-            try:
-                node.run()
-            except Fault as fault:
-                stream.queue.clear()
-                raise Fault(f"{node.name}: {fault}", fault.status) from None
+            self._run_one(stream)
         self.memory.check_guards()
+
+    def _run_one(self, stream: Stream) -> None:
+        """The next operation of the stream, if there is one."""
+        if not stream.queue:
+            return
+        node = stream.queue.pop(0)
+        self.ran.append(node.name)
+        self.clock += 1.0
+        try:
+            node.run()
+        except Fault as fault:
+            stream.queue.clear()
+            raise Fault(f"{node.name}: {fault}", fault.status) from None
 
     @c_function
     def cuStreamCreate(self, out: int, flags: int) -> None:
@@ -341,8 +357,57 @@ class FakeDevice:
 
     @c_function
     def cuStreamSynchronize(self, stream: int) -> None:
+        if stream in (1, 2):  # the legacy default stream, and the thread's: other libraries' work
+            self.waited.append(stream)
+            return
         self._outside("cuStreamSynchronize", self.thing(stream, Stream))
         self._run_all(self.thing(stream, Stream))
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    @c_function
+    def cuEventCreate(self, out: int, flags: int) -> None:
+        self.put(out, Event(timed=not flags & 2))
+
+    @c_function
+    def cuEventRecord(self, event: int, stream: int) -> None:
+        self._outside("cuEventRecord", self.thing(stream, Stream))
+        found = self.thing(event, Event)
+        found.is_recorded, found.time = True, None
+        self._enqueue(stream, "event", lambda: setattr(found, "time", self.clock))
+
+    def _is_reached(self, event: Event) -> bool:
+        return not event.is_recorded or event.time is not None
+
+    @c_function
+    def cuEventQuery(self, event: int) -> int:
+        """Each question lets the device do one thing more."""
+        if self._is_reached(self.thing(event, Event)):
+            return 0
+        for stream in self._streams():
+            self._run_one(stream)
+        return 600
+
+    @c_function
+    def cuEventSynchronize(self, event: int) -> None:
+        found = self.thing(event, Event)
+        for stream in self._streams():
+            while stream.queue and not self._is_reached(found):
+                self._run_one(stream)
+
+    @c_function
+    def cuEventElapsedTime(self, out: int, start: int, end: int) -> None:
+        both = [self.thing(event, Event) for event in (start, end)]
+        if not all(event.timed and event.is_recorded for event in both):
+            raise Refusal(400, "an event that takes no time, or was not recorded")
+        if not all(self._is_reached(event) for event in both):
+            raise Refusal(600, "an event that was not reached yet")
+        ctypes.c_float.from_address(out).value = both[1].time - both[0].time
+
+    @c_function
+    def cuEventDestroy_v2(self, event: int) -> None:
+        self.thing(event, Event)
+        del self._things[event]
 
     # -- graphs ----------------------------------------------------------------------------------------------
 

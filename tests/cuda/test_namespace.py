@@ -66,16 +66,92 @@ def test_a_loop_does_not_grow(cuda):
 
 
 def test_events_and_the_stream(cuda):
+    x = jtorch.ones(3, device="cuda")
+    x.mul_(2.0)  # the kernel is made
     start, end = (jtorch.cuda.Event(enable_timing=True) for _ in range(2))
+    assert end.query(), "nothing was recorded"
+    with pytest.raises(RuntimeError, match="must be recorded before"):
+        start.elapsed_time(end)
+    jtorch.cuda.synchronize()
+    before = len(cuda.fake.ran)
     start.record()
-    jtorch.ones(3, device="cuda").mul_(2.0)
+    x.mul_(2.0)
     end.record()
-    jtorch.cuda.current_stream().synchronize()
-    assert end.query() and start.elapsed_time(end) > 0.0
+    assert not end.query(), "the device has not come there yet"
+    with pytest.raises(RuntimeError, match="must be completed before"):
+        start.elapsed_time(end)
+    end.synchronize()
+    ran = cuda.fake.ran[before:]
+    assert ran[0] == ran[-1] == "event" and end.query()
+    assert start.elapsed_time(end) == len(ran) - 1, "the tests' device takes a millisecond for each operation"
     with pytest.raises(RuntimeError, match="enable_timing=True"):
         jtorch.cuda.Event().elapsed_time(end)
-    with pytest.raises(RuntimeError, match="one stream"):
-        jtorch.cuda.Stream()
+
+
+def test_asking_an_event_again_and_again_comes_to_an_end(cuda):
+    jtorch.ones(3, device="cuda").add_(1.0)
+    mark = jtorch.cuda.current_stream().record_event()
+    asked = 0
+    while not mark.query():
+        asked += 1
+    assert asked > 0
+
+
+def test_events_are_given_back(cuda):
+    for _ in range(3):
+        jtorch.cuda.Event().record()
+    assert cuda.fake.calls.count("cuEventDestroy_v2") >= 1
+
+
+def test_streams_are_names_of_one_queue(cuda):
+    default = jtorch.cuda.default_stream()
+    assert jtorch.cuda.current_stream() is default
+    side = jtorch.cuda.Stream()
+    side.wait_stream(default)
+    with jtorch.cuda.stream(side):
+        assert jtorch.cuda.current_stream() is side
+        x = jtorch.ones(2, device="cuda") * 3.0
+        with jtorch.cuda.stream(None):
+            assert jtorch.cuda.current_stream() is side
+        done = side.record_event()
+    assert jtorch.cuda.current_stream() is default and side.cuda_stream == default.cuda_stream == cuda.stream
+    default.wait_event(done)
+    done.wait()
+    assert (x + 1.0).tolist() == [4.0, 4.0]
+    with side:
+        assert jtorch.cuda.current_stream() is side
+    jtorch.cuda.set_stream(side)
+    assert jtorch.cuda.current_stream() is side
+    jtorch.cuda.set_stream(default)
+    assert "cuda_stream=0x" in repr(side)
+    side.synchronize()
+
+
+def test_what_the_driver_says(cuda):
+    free, total = jtorch.cuda.mem_get_info()
+    assert 0 < free <= total == cuda.fake.total
+    facts = jtorch.cuda.get_device_properties("cuda")
+    assert (facts.name, facts.major, facts.minor) == (cuda.name, *cuda.capability)
+    assert facts.total_memory == total and facts.warp_size == 32 and facts.multi_processor_count == 2
+    kept = jtorch.zeros(1000, device="cuda")
+    assert jtorch.cuda.mem_get_info()[0] < free and kept.is_cuda
+    stats = jtorch.cuda.memory_stats()
+    assert stats["allocated_bytes.all.current"] == jtorch.cuda.memory_allocated()
+    assert stats["reserved_bytes.all.peak"] == jtorch.cuda.max_memory_reserved()
+    jtorch.cuda.ipc_collect()
+
+
+def test_the_state_of_draws_is_that_of_the_generator(cuda):
+    jtorch.manual_seed(3)
+    assert jtorch.cuda.initial_seed() == 3
+    state, states = jtorch.cuda.get_rng_state(), jtorch.cuda.get_rng_state_all()
+    first = jtorch.randn(3, device="cuda").tolist()
+    jtorch.cuda.set_rng_state(state)
+    assert jtorch.randn(3, device="cuda").tolist() == first
+    jtorch.cuda.set_rng_state_all(states)
+    assert jtorch.randn(3, device="cuda").tolist() == first
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        jtorch.cuda.set_rng_state_all(states * 2)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -315,7 +315,7 @@ def test_copy_between_devices_in_place():
 
 def test_other_libraries_find_the_memory():
     x = jtorch.ones(2, 3, device="cuda").t()
-    told = x._data.__cuda_array_interface__
+    told = x.__cuda_array_interface__
     assert told["shape"] == (3, 2) and told["strides"] == (4, 12) and told["data"] == (x.data_ptr(), False)
 
 

@@ -12,7 +12,7 @@ import importlib.util
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,14 +35,18 @@ class Block:
 
     __slots__ = ("address", "buffer", "memory", "nbytes")
 
-    def __init__(self, memory: DeviceMemory, nbytes: int) -> None:
+    def __init__(self, memory: DeviceMemory, nbytes: int, buffer: Any = None) -> None:
         self.memory, self.nbytes = memory, nbytes
-        self.buffer = memory.native.allocate(nbytes)
+        self.buffer = memory.native.allocate(nbytes) if buffer is None else buffer
         self.address = self.buffer.address
 
     @property
     def device(self) -> Any:
         return self.memory.name
+
+    @property
+    def stream(self) -> int:
+        return self.memory.native.stream
 
     def download(self, begin: int, nbytes: int, wanted_by: str) -> np.ndarray:
         found, native = np.empty(nbytes, np.uint8), self.memory.native
@@ -66,6 +70,13 @@ class Block:
             )  # fmt: skip
 
 
+class Borrowed(NamedTuple):
+    """In place of a buffer of the device's: memory of another library."""
+
+    address: int
+    owner: Any
+
+
 class DeviceMemory:
     """Over a device of the driver's."""
 
@@ -80,6 +91,10 @@ class DeviceMemory:
             count *= n
         with self.native.own():
             return DeviceArray(Block(self, count * dtype.itemsize), dtype, tuple(shape))
+
+    def borrowed(self, address: int, nbytes: int, owner: Any) -> Block:
+        """Memory that is somebody else's, who keeps it as long as ``owner`` lives."""
+        return Block(self, nbytes, Borrowed(address, owner))
 
     def uploaded(self, value: Any, later: bool = False) -> Any:
         """A copy of an array; of a tuple of them each, and what lies here already as it is. Of pinned memory

@@ -41,6 +41,10 @@ class Block:
     def device(self) -> Any:
         return META
 
+    @property
+    def stream(self) -> int:
+        return 0  # of the driver's it has none
+
     def download(self, begin: int, nbytes: int, wanted_by: str) -> NoReturn:
         if wanted_by == "a copy to the host":
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")

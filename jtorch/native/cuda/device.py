@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jtorch.core.errors import CudaError
 from jtorch.native.cuda import driver
 from jtorch.native.cuda.driver import Library
+from jtorch.native.cuda.events import Event
 from jtorch.native.cuda.memory import Allocator, Buffer, Statistics
 from jtorch.native.cuda.pinned import Pinned
 
@@ -60,7 +61,7 @@ class Device:
         found = ctypes.c_int()
         cuda.cuDeviceGet(ctypes.byref(found), ordinal)
         self._ordinal = found.value
-        self.capability = self._attribute(_MAJOR), self._attribute(_MINOR)
+        self.capability = self.attribute(_MAJOR), self.attribute(_MINOR)
         if self.capability < _LEAST_CAPABILITY:
             has, needed = (".".join(map(str, c)) for c in (self.capability, _LEAST_CAPABILITY))
             raise CudaError(
@@ -74,6 +75,7 @@ class Device:
         self.pinned = Pinned(self)
         self._kernels: dict[tuple[str, str], Kernel] = {}
         self.dropped: collections.deque[int] = collections.deque()  # graphs that nobody has any more
+        self.dropped_events: collections.deque[int] = collections.deque()  # the same of events
         _DEVICES.add(self)
 
     def enter(self) -> None:
@@ -108,7 +110,8 @@ class Device:
             self._blas = Blas(self)
         return self._blas
 
-    def _attribute(self, which: int) -> int:
+    def attribute(self, which: int) -> int:
+        """What the driver says: ``which`` is a number of CUdevice_attribute."""
         value = ctypes.c_int()
         self.cuda.cuDeviceGetAttribute(ctypes.byref(value), which, self._ordinal)
         return value.value
@@ -165,6 +168,14 @@ class Device:
         """Wait until all is done. Raises CudaError where something went wrong since the last time."""
         self.cuda.cuStreamSynchronize(self.stream)
         self.pinned.is_read = False
+
+    def event(self, timed: bool, blocking: bool) -> Event:
+        """A mark for the stream, which takes the time if ``timed``."""
+        return Event(self, timed, blocking)
+
+    def wait_for(self, stream: int) -> None:
+        """Wait until all is done in a stream of another library's: 1 and 2 are those that CUDA has itself."""
+        self.cuda.cuStreamSynchronize(stream)
 
     # -- kernels ---------------------------------------------------------------------------------------------
 

@@ -51,6 +51,12 @@ cuLaunchKernel(
 )
 cuStreamCreate(CUstream *phStream, unsigned int Flags)
 cuStreamSynchronize(CUstream hStream)
+cuEventCreate(CUevent *phEvent, unsigned int Flags)
+cuEventRecord(CUevent hEvent, CUstream hStream)
+cuEventQuery(CUevent hEvent)
+cuEventSynchronize(CUevent hEvent)
+cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
+cuEventDestroy_v2(CUevent hEvent)
 cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode)
 cuStreamGetCaptureInfo_v3(
     CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out,
@@ -80,7 +86,8 @@ cublasGemmStridedBatchedEx(
 """
 
 _CTYPES = {
-    ctypes.c_void_p: "CUcontext CUfunction CUgraph CUgraphExec CUmodule CUstream cublasHandle_t cudaStream_t",
+    ctypes.c_void_p: "CUcontext CUevent CUfunction CUgraph CUgraphExec CUmodule CUstream cublasHandle_t"
+    " cudaStream_t",
     ctypes.c_int: "CUdevice CUdevice_attribute CUresult CUstreamCaptureMode cublasComputeType_t"
     " cublasGemmAlgo_t cublasOperation_t cudaDataType int",
 }

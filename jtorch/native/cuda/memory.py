@@ -108,14 +108,19 @@ class Allocator:
         self.cuda.cuMemFree_v2(address)
         self.statistics.reserved -= size
 
+    def free_and_total(self) -> tuple[int, int]:
+        """Bytes of the device that nobody has, and all of them, as the driver counts."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
+
     def _explained(self, error: CudaError, size: int) -> Exception:
         if error.status != OUT_OF_MEMORY:
             return error
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        self.cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+        free, total = self.free_and_total()
         text = (
             f"CUDA out of memory. Tried to allocate {_in_words(size)}. The GPU has a total capacity of "
-            f"{_in_words(total.value)} of which {_in_words(free.value)} is free. Of the allocated memory "
+            f"{_in_words(total)} of which {_in_words(free)} is free. Of the allocated memory "
             f"{_in_words(self.statistics.allocated)} is in use."
         )
         return CudaError(text, error.function, error.status)
