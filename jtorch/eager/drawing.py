@@ -247,7 +247,7 @@ def multinomial(
     if replacement and num_samples > 1:
         found = _with_replacement(weights, num_samples, generator)
     else:
-        keys = weights / draw("exponential", tuple(input.shape), generator, _FLOAT64)
+        keys = weights / draw("exponential", tuple(input.shape), generator, _FLOAT64).to(input.device)
         axis = input.ndim - 1
         found = APPLY["sort_order"](-keys, axis=axis, descending=False).narrow(axis, 0, num_samples).clone()
     return found if out is None else into(out, found, "multinomial")
@@ -256,7 +256,8 @@ def multinomial(
 def _with_replacement(weights: Tensor, num_samples: int, generator: Any) -> Tensor:
     reached = weights.cumsum(-1)
     shape = (*weights.shape[:-1], num_samples)
-    wanted = draw("uniform", shape, generator, _FLOAT64) * reached.narrow(-1, weights.shape[-1] - 1, 1)
+    drawn = draw("uniform", shape, generator, _FLOAT64).to(weights.device)
+    wanted = drawn * reached.narrow(-1, weights.shape[-1] - 1, 1)
     found = APPLY["searchsorted"](reached, wanted, right=True)
     return found.clamp(max=weights.shape[-1] - 1)
 

@@ -56,7 +56,12 @@ class Computing:
                 "take x.cpu() first"
             )
         values = tuple([_brought(v, device) for v in values])
-        call = device.kernels(op.body, values, statics)
+        if op.kind is Kind.OPAQUE:
+            found = device.routine(op, self.xp(device), values, statics)
+            if found is not None:
+                return found
+        parts = None if op.kind is Kind.OPAQUE else self.xp(device)
+        call = device.kernels(op.body, values, statics, parts=parts)
         if call is not None:
             found = call(values)
             if found is not NotImplemented:  # which the host is to explain
@@ -73,7 +78,8 @@ class Computing:
         values = (g, *saved)
         device = common_device(_parts(values))
         values = tuple([_brought(v, device) for v in values])
-        call = device.kernels(vjp, values, {}, self.xp(device))
+        xp = self.xp(device)
+        call = device.kernels(vjp, values, {}, moves=xp, parts=xp)
         if call is not None:
             found = call(values)
             if found is not NotImplemented:
@@ -152,11 +158,14 @@ COMPUTE = (Kind.ELEMENTWISE, Kind.COMPOSITE, Kind.CONTRACTION, Kind.REDUCTION)
 
 def common_device(given: Iterable[Any], may_index: bool = True) -> Any:
     """What the arrays among these lie on. Raises RuntimeError where they lie on several; numbers of the host,
-    0-d arrays among them, go with any, and so do indices where there may be some."""
+    0-d arrays and what they were expanded to among them, go with any, and so do indices where there may be
+    some."""
     values = list(given)
     found = next(v for v in values if v.__class__ is DeviceArray)
     for value in values:
-        if value.__class__ is np.ndarray and value.ndim and not (may_index and value.dtype.kind in "iub"):
+        if value.__class__ is not np.ndarray or not any(value.strides):
+            continue
+        if not (may_index and value.dtype.kind in "iub"):
             raise RuntimeError(MIXED.format(found.device, "cpu"))
     return found.block.memory
 

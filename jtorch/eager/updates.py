@@ -97,7 +97,8 @@ _NOTHING = _Nothing()
 def fill(context: op.Context, tensor: Tensor, number: float) -> None:
     """Overwrite all elements: ``fill_`` for where the tape is known to be off."""
     data = tensor._data
-    context.evaluator.write(tensor, context.xp.full(number, shape=data.shape, dtype=data.dtype))
+    xp = context.evaluator.namespace(data)
+    context.evaluator.write(tensor, xp.full(number, shape=data.shape, dtype=data.dtype))
     tensor._cell[0] += 1
 
 

@@ -172,6 +172,13 @@ def form_of(value: Any, arrays: list | None = None, numbers: list | None = None)
     return _Constant(kind, value)
 
 
+def value_of(form: Any) -> Any:
+    """The value of a form that has no arrays and no numbers of calls."""
+    if isinstance(form, _Constant):
+        return float.fromhex(form.value) if form.kind is float else form.value
+    return tuple([value_of(part) for part in form])
+
+
 def constant(value: Any) -> Any:
     """The form of a static, whatever it is."""
     try:
@@ -253,7 +260,7 @@ class Recording:
             self.arrays.append(Var(Type(part.dtype, self._shape(part.shape))))
             return self.tracer.fresh(self.arrays[-1])
         if isinstance(part, _Constant):
-            return float.fromhex(part.value) if part.kind is float else part.value
+            return value_of(part)
         if isinstance(part, _Shape):
             return self._shape(part)
         if isinstance(part, tuple):

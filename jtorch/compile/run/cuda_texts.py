@@ -8,6 +8,8 @@ from importlib import metadata
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.cuda import CudaKernel
+from jtorch.compile.codegen.cuda_launch import Work
+from jtorch.compile.plan.fuse import Style
 from jtorch.core.errors import CudaError
 from jtorch.native import cache, cache_files
 
@@ -40,17 +42,33 @@ def entry_of(kernel: CudaKernel) -> str:
     return entry_name(kernel, table=True)
 
 
-def _kept_or_compiled(kernel: CudaKernel) -> str:
+@functools.cache
+def _plain_text(source: str, entry: str) -> tuple[str, str]:
+    from jtorch.compile.codegen.cuda_build import entry_name
+
+    kernel = CudaKernel(entry, source, (), (), Work(Style.MAP, 0))
+    return _kept_or_compiled(kernel, table=False), entry_name(kernel)
+
+
+def plain_text(kernel: CudaKernel) -> tuple[str, str]:
+    """The PTX, and its entry, of a kernel that takes its arguments as they are. Raises CudaError where
+    nothing compiles any."""
+    if importlib.util.find_spec("numba_cuda") is None:
+        raise CudaError(NO_COMPILER)
+    return _plain_text(kernel.source, kernel.entry)
+
+
+def _kept_or_compiled(kernel: CudaKernel, table: bool = True) -> str:
     from jtorch.compile.codegen import cuda_build
 
-    folder, symbol = cache_files.open_folder(), entry_of(kernel)
+    folder, symbol = cache_files.open_folder(), cuda_build.entry_name(kernel, table)
     key = cache_files.digest(symbol.encode(), kernel.source.encode(), _compilers().encode())
     kept = cache_files.read(folder, symbol, key) if folder else None
     if kept is not None:
         cache.counters.hits += 1
         return kept.decode()
     cache.counters.misses += 1
-    ptx = cuda_build.compile_ptx(kernel, table=True)
+    ptx = cuda_build.compile_ptx(kernel, table)
     cache.counters.compiled += 1
     if folder:
         cache_files.write(folder, symbol, key, ptx.encode(), kernel.source)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,12 +20,13 @@ from jtorch.compile.codegen.cuda_launch import launches
 from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.pipeline import compile_graph
 from jtorch.compile.plan.plan import Destination, Place, Use, Where
-from jtorch.compile.run.bodies import Recording, form_of
+from jtorch.compile.run.bodies import Recording, form_of, value_of
 from jtorch.compile.run.cuda_patch import patch
 from jtorch.compile.run.cuda_products import multiply
 from jtorch.compile.run.cuda_steps import Steps
 from jtorch.compile.run.cuda_table import Table
 from jtorch.compile.run.cuda_texts import entry_of, load_texts, text_of
+from jtorch.compile.run.device_routines import ROUTINES
 from jtorch.compile.run.targets import emit_on_device
 from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
@@ -38,38 +39,81 @@ _log = logging.getLogger("jtorch.device")
 _DTYPES = frozenset(map(np.dtype, ("f4", "f8", "i8", "i4", "i2", "i1", "u1", "?", "u8")))
 _KINDS = {Kind.ELEMENTWISE, Kind.REDUCTION, Kind.VIEW, Kind.CONTRACTION}
 _WORD = 8
+_MOST_NUMBERS = 16  # for which a formula that looks at them has kernels of its own
 
 Call = Callable[[tuple], Any]
 
 
 class Cache:
-    """The calls of a device that are known: for a function, the form of its arguments, and its statics."""
+    """The calls of a device that are known: for a function, the form of its arguments, and its statics.
+
+    A formula that looks at a number, or divides by one, has kernels for each number that it is called with;
+    one that is called with ever new ones goes by the host after a few.
+    """
 
     def __init__(self, memory: Any) -> None:
         self._memory = memory
         self._made = lru_cache(maxsize=2048)(self._make)
+        self._numbers: dict[tuple, set[tuple[str, ...]]] = {}  # of a formula that looks at them: those met
 
-    def call_of(self, function: Callable, values: tuple, statics: dict[str, Any], xp: Any) -> Call | None:
+    def call_of(
+        self, function: Callable, values: tuple, statics: dict[str, Any], moves: Any, parts: Any
+    ) -> Call | None:
+        numbers: list[float] = []
         try:
-            form = form_of(values, [], [])
+            form = form_of(values, [], numbers)
             fixed = tuple([(name, form_of(value)) for name, value in statics.items()])
         except TypeError:  # an argument that no formula expects
             return None
-        return self._made(function, form, fixed, xp)
+        made = self._made(function, form, fixed, moves, parts)
+        if made is not _looks_at_numbers:
+            return made
+        met = self._numbers.setdefault((function, form, fixed), set())
+        digits = tuple([number.hex() for number in numbers])
+        if digits not in met and len(met) == _MOST_NUMBERS:
+            return None
+        met.add(digits)
+        return self._made(function, _of_numbers(form, iter(numbers)), fixed, moves, parts)
 
-    def _make(self, function: Callable, form: tuple, fixed: tuple, xp: Any) -> Call | None:
+    def _make(self, function: Callable, form: tuple, fixed: tuple, moves: Any, parts: Any) -> Call | None:
         try:
             with self._memory.native.own():
                 recording = Recording(function, form, fixed, ())
-                if xp is not None and not recording.computes:
-                    return lambda values: function(xp, *values)
+                if moves is not None and not recording.computes:
+                    return lambda values: function(moves, *values)
+                if parts is not None and _has_routines(recording):
+                    given = {name: value_of(value) for name, value in fixed}
+                    return lambda values: function(parts, *values, **given)
                 refusal = _refusal(recording)
                 if refusal:
                     raise NotImplementedError(refusal)
                 return _Launched(recording, self._memory)
         except (Exception, Exact) as why:
+            if _has_numbers(form):
+                return _looks_at_numbers
             _log.info("the host computes %s of %s: %s", function.__qualname__, function.__module__, why)
             return None
+
+
+def _has_routines(recording: Recording) -> bool:
+    """Whether all that no formula says has a routine, and there is some of it."""
+    opaque = {eqn.op.name for eqn in recording.tracer.eqns if eqn.op.kind is Kind.OPAQUE}
+    return bool(opaque) and ROUTINES.keys() >= opaque
+
+
+def _looks_at_numbers(values: tuple) -> Any:
+    raise AssertionError("in the place of a call")
+
+
+def _has_numbers(form: Any) -> bool:
+    return form is float or (form.__class__ is tuple and any(map(_has_numbers, form)))
+
+
+def _of_numbers(form: Any, numbers: Iterator[float]) -> Any:
+    """A form with these numbers in it."""
+    if form is float:
+        return form_of(next(numbers))
+    return tuple([_of_numbers(part, numbers) for part in form]) if form.__class__ is tuple else form
 
 
 def _refusal(recording: Recording) -> str:
@@ -141,6 +185,7 @@ class _Launched:
     def __call__(self, values: tuple) -> Any:
         arrays, numbers = list[DeviceArray](), list[float]()
         form_of(values, arrays, numbers)
+        numbers = numbers[: len(self.numbers)]  # none where the kernels are for these very ones
         if self.code is None:
             made: list[DeviceArray] = []
         else:

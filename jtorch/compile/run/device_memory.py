@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jtorch.compile.run import device_routines
 from jtorch.compile.run.cuda_gather import move
 from jtorch.compile.run.cuda_texts import NO_COMPILER
 from jtorch.compile.run.device_kernels import Cache
@@ -103,6 +105,8 @@ class DeviceMemory:
             return tuple([self.uploaded(v) for v in value])
         if value is None or value.__class__ is DeviceArray:
             return value
+        if value.__class__ is np.ndarray and value.size > 1 and not any(value.strides):
+            return self.filled(value[(0,) * value.ndim], value.shape)
         given = np.asarray(value, order="C")
         made = self.empty(given.dtype, given.shape)
         with self.native.own():
@@ -122,6 +126,11 @@ class DeviceMemory:
         """Whether its elements lie in memory that ``pinned`` has made."""
         return bool(array.size) and self.native.pinned.holds(array.ctypes.data)
 
+    def filled(self, number: Any, shape: tuple[int, ...]) -> DeviceArray:
+        """``number``, which has a dtype, throughout."""
+        one = self.uploaded(np.asarray(number))
+        return self.copied(DeviceArray(one.block, one.dtype, shape, (0,) * len(shape), 0, one))
+
     def copied(self, array: DeviceArray) -> DeviceArray:
         """The elements side by side in memory of their own."""
         made = self.empty(array.dtype, array.shape)
@@ -137,15 +146,22 @@ class DeviceMemory:
         return array if array.in_order else self.copied(array)
 
     def made(self, op: Op, at_once: Callable, values: tuple, statics: dict[str, Any]) -> Any:
-        """What an op makes of no arrays; ``at_once`` does on the host."""
+        """What an op makes of no arrays; ``at_once`` does on the host, but for one number throughout."""
+        if op.name == "full" and math.prod(statics["shape"]) > 1:
+            return self.filled(at_once(*values, **statics | {"shape": ()}), tuple(statics["shape"]))
         return self.uploaded(at_once(*values, **statics))
 
+    def routine(self, op: Op, xp: Any, values: tuple, statics: dict[str, Any]) -> Any:
+        """What computes an op that no kernel is made for; None where nothing does."""
+        return device_routines.compute(op, self, xp, values, statics)
+
     def kernels(
-        self, function: Callable, values: tuple, statics: dict[str, Any], xp: Any = None
+        self, function: Callable, values: tuple, statics: dict[str, Any], moves: Any = None, parts: Any = None
     ) -> Callable[[tuple], Any] | None:
         """What computes ``function(xp, *values, **statics)`` here; None where the host has to. What moves
-        elements alone runs by ``xp``, where that is given, so that it copies none."""
-        return self._cache.call_of(function, values, statics, xp)
+        elements alone runs by ``moves``, where that is given, so that it copies none; what has ops with
+        routines of their own by ``parts``, op by op."""
+        return self._cache.call_of(function, values, statics, moves, parts)
 
 
 _found: DeviceMemory | None = None

@@ -90,8 +90,11 @@ class MetaMemory:
         """What an op makes of no arrays; ``at_once`` would on the host."""
         return self.kernels(op.body, values, statics)(values)
 
+    def routine(self, op: Any, xp: Any, values: tuple, statics: dict[str, Any]) -> None:
+        """None: what ``kernels`` gives does for all ops."""
+
     def kernels(
-        self, function: Callable, values: tuple, statics: dict[str, Any], xp: Any = None
+        self, function: Callable, values: tuple, statics: dict[str, Any], moves: Any = None, parts: Any = None
     ) -> Callable[[tuple], Any]:
         """What gives the results of ``function(xp, *values, **statics)``. Raises NotImplementedError where
         their shapes depend on elements."""

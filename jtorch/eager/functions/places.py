@@ -41,7 +41,7 @@ def filled(shape: Any, value: Any, like: Tensor) -> Tensor:
     if isinstance(value, Tensor):
         return value.to(like.dtype).expand(*shape)
     value = element(value, like._data.dtype)
-    xp = op_module.CONTEXT.get().xp
+    xp = op_module.CONTEXT.get().evaluator.namespace(like._data)
     return wrap(xp.full(value, shape=tuple(shape), dtype=like._data.dtype))
 
 

@@ -93,8 +93,9 @@ def _mean_along(input: Tensor, dim: int, m: int) -> Tensor:
     shape = (*input.shape[:dim], m, longest, *input.shape[dim + 1 :])
     seen = _spread_out(input, dim, windows, longest).reshape(shape)
     after = (1,) * (input.ndim - dim - 1)
-    mask = tensor([[k < len(w) for k in range(longest)] for w in windows]).reshape(m, longest, *after)
-    counts = tensor([[len(w)] for w in windows], dtype=input.dtype).reshape(m, *after)
+    inside = [[k < len(w) for k in range(longest)] for w in windows]
+    mask = tensor(inside, device=input.device).reshape(m, longest, *after)
+    counts = tensor([[len(w)] for w in windows], dtype=input.dtype, device=input.device).reshape(m, *after)
     return ops.where(mask, seen, 0.0).sum(dim + 1) / counts
 
 
@@ -110,7 +111,7 @@ def _adaptive_max(rank: int, input: Tensor, output_size: Sizes, return_indices: 
     with no_grad():
         seen = _boxes(input, rank, wanted)
         best = seen.argmax(-1, keepdim=True)
-        flat = arange(math.prod(sizes)).reshape(sizes)
+        flat = arange(math.prod(sizes), device=input.device).reshape(sizes)
         where = functions.gather(_boxes(flat, rank, wanted).expand(seen.shape), -1, best)
         index = where.reshape(*lead, *wanted)
     elements, places = input.reshape(*lead, math.prod(sizes)), index.reshape(*lead, math.prod(wanted))

@@ -154,7 +154,8 @@ def _flat_index(place: Tensor, sizes: Numbers, at: dict[str, Numbers]) -> Tensor
     for axis in reversed(range(len(sizes))):
         k = at["kernel"][axis]
         shape = [-1 if a == axis else 1 for a in range(len(sizes))]
-        start = arange(at["places"][axis]).reshape(shape) * at["stride"][axis] - at["padding"][axis]
+        start = arange(at["places"][axis], device=place.device).reshape(shape)
+        start = start * at["stride"][axis] - at["padding"][axis]
         index = index + (start + left % k * at["dilation"][axis]) * step
         left = left // k
         step *= sizes[axis]

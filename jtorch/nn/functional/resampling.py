@@ -57,8 +57,8 @@ def weighted(input: Tensor, dim: int, taps: Taps) -> Tensor:
     shape = (len(taps[0][0]), *(1,) * (input.ndim - dim - 1))
     out: Tensor | None = None
     for places, weights in taps:
-        read = functions.index_select(input, dim, tensor(places))
-        part = read * tensor(weights).to(input.dtype).reshape(shape)
+        read = functions.index_select(input, dim, tensor(places, device=input.device))
+        part = read * tensor(weights, device=input.device).to(input.dtype).reshape(shape)
         out = part if out is None else out + part
     assert out is not None
     return out
@@ -72,7 +72,7 @@ def weighted_bytes(input: Tensor, dim: int, n: int, taps: Taps) -> Tensor:
     bits = _bits(float(matrix.max()))
     whole = np.trunc(matrix * (1 << bits) + np.where(matrix < 0, -0.5, 0.5))
     moved = functions.movedim(input, dim, -1).to(tensor(matrix).dtype)  # sums are below 2^53
-    sums = moved @ tensor(whole.T.copy())
+    sums = moved @ tensor(whole.T.copy(), device=input.device)
     rounded = ((sums + float(1 << (bits - 1))) / float(1 << bits)).floor().clamp(0, 255)
     return functions.movedim(rounded.to(input.dtype), -1, dim)
 

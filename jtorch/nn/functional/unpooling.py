@@ -41,7 +41,7 @@ def _max_unpool(
     rows = math.prod(input.shape[:-rank])
     flat = indices.reshape(rows, math.prod(input.shape[-rank:]))
     which = arange(rows, device=flat.device).reshape(rows, 1).expand(flat.shape)
-    empty = zeros((rows, math.prod(sizes)), dtype=input.dtype)
+    empty = zeros((rows, math.prod(sizes)), dtype=input.dtype, device=input.device)
     out = ops.index_put(empty, input.reshape(flat.shape), which, flat, axes=(0, 1))
     return out.reshape(*input.shape[:-rank], *sizes)
 
