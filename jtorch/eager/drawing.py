@@ -18,6 +18,7 @@ from jtorch.eager.binding import APPLY, into
 from jtorch.eager.factory import factory, number, size_named, size_tuple, sizes
 from jtorch.eager.functions.complex_numbers import view_as_complex
 from jtorch.eager.messages import broadcast_mismatch, long_name
+from jtorch.eager.placement import beside
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
 
@@ -182,7 +183,8 @@ def normal(
     if isinstance(std, Tensor):
         std = APPLY["checked"](std.detach(), test="deviation")
     mean = mean.detach() if isinstance(mean, Tensor) else mean
-    return draw("normal", shape, generator, target) * std + mean
+    drawn = draw("normal", shape, generator, target)
+    return (beside(given[0], drawn) if given else drawn) * std + mean
 
 
 def _common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
@@ -247,7 +249,7 @@ def multinomial(
     if replacement and num_samples > 1:
         found = _with_replacement(weights, num_samples, generator)
     else:
-        keys = weights / draw("exponential", tuple(input.shape), generator, _FLOAT64).to(input.device)
+        keys = weights / beside(input, draw("exponential", tuple(input.shape), generator, _FLOAT64))
         axis = input.ndim - 1
         found = APPLY["sort_order"](-keys, axis=axis, descending=False).narrow(axis, 0, num_samples).clone()
     return found if out is None else into(out, found, "multinomial")
@@ -256,7 +258,7 @@ def multinomial(
 def _with_replacement(weights: Tensor, num_samples: int, generator: Any) -> Tensor:
     reached = weights.cumsum(-1)
     shape = (*weights.shape[:-1], num_samples)
-    drawn = draw("uniform", shape, generator, _FLOAT64).to(weights.device)
+    drawn = beside(weights, draw("uniform", shape, generator, _FLOAT64))
     wanted = drawn * reached.narrow(-1, weights.shape[-1] - 1, 1)
     found = APPLY["searchsorted"](reached, wanted, right=True)
     return found.clamp(max=weights.shape[-1] - 1)
@@ -283,14 +285,14 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     target = input._data.dtype
     if target.kind not in "fV":
         raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{long_name(target)}'")
-    u = draw("uniform", tuple(input.shape), generator, _FLOAT64)
+    u = beside(input, draw("uniform", tuple(input.shape), generator, _FLOAT64))
     return APPLY["cast"](APPLY["poisson_quantile"](u, input.detach().to(dt.float64)), dtype=target)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Successes in ``count`` tries of probability ``prob``: floating-point tensors that broadcast."""
     shape = _common_shape([tuple(count.shape), tuple(prob.shape)])
-    u = draw("uniform", shape, generator, _FLOAT64)
+    u = beside(count, draw("uniform", shape, generator, _FLOAT64))
     wide = [t.detach().to(dt.float64).expand(shape) for t in (count, prob)]
     return APPLY["cast"](APPLY["binomial_quantile"](u, *wide), dtype=count._data.dtype)
 

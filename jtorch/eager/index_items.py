@@ -23,6 +23,7 @@ from jtorch.core.number_ranges import number_type
 from jtorch.core.sizes import slice_bounds
 from jtorch.eager.binding import APPLY
 from jtorch.eager.nested import composed, is_recorded, tensor_of
+from jtorch.eager.placement import beside
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 
@@ -224,14 +225,15 @@ def places_of(mask: Tensor) -> list[Tensor]:
     """Where ``mask`` is not 0: an int64 vector for each of its axes."""
     evaluator = op_module.CONTEXT.get().evaluator
     if evaluator.reads_elements:
-        return [wrap(p) for p in np.nonzero(_concrete(mask, "indexing with a boolean mask"))]
+        found = np.nonzero(_concrete(mask, "indexing with a boolean mask"))
+        return [beside(mask, wrap(places)) for places in found]
     holds = mask if mask.dtype is bool_ else APPLY["ne"](mask.detach(), 0)
     flat = wrap(evaluator.places_of_mask(holds.reshape(-1)._data))
-    found: list[Tensor] = []
+    columns: list[Tensor] = []
     for n in reversed(tuple(mask.shape)[1:]):
-        found.append(APPLY["remainder"](flat, n))
+        columns.append(APPLY["remainder"](flat, n))
         flat = APPLY["floor_divide"](flat, n)
-    return [flat, *reversed(found)]
+    return [flat, *reversed(columns)]
 
 
 def _check_apart(axes: list[int], arrays: list[Tensor]) -> None:

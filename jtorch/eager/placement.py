@@ -62,6 +62,11 @@ def moved(tensor: Tensor, place: device, later: bool = False) -> Tensor:
     return out
 
 
+def beside(tensor: Tensor, made: Tensor) -> Tensor:
+    """``made`` where ``tensor`` lies."""
+    return made if made.device == tensor.device else made.to(tensor.device)
+
+
 class ToCopyBackward0(Node):
     """A copy on another device; it keeps where the gradient goes."""
 

@@ -20,6 +20,7 @@ from jtorch.eager.binding import APPLY
 from jtorch.eager.duals import refuse
 from jtorch.eager.index_items import places_of
 from jtorch.eager.messages import long_name
+from jtorch.eager.placement import beside
 from jtorch.eager.tensor import Tensor, _concrete, reads_elements, wrap
 from jtorch.ops import axes as ax
 from jtorch.ops.xp._wide import sortable
@@ -35,7 +36,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if weights is None:
-        return wrap(np.bincount(array, None, minlength).astype(np.int64))
+        return beside(input, wrap(np.bincount(array, None, minlength).astype(np.int64)))
     if weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     refuse("bincount", weights)
@@ -191,9 +192,8 @@ def unique(
         values, places, counts = _runs(line[order].reshape(-1, 1))
         inverse = np.empty(line.shape, np.int64)
         inverse[order] = places
-        return _chosen(
-            values.reshape(-1), inverse.reshape(array.shape), counts, return_inverse, return_counts
-        )
+        found = values.reshape(-1), inverse.reshape(array.shape), counts
+        return _chosen(input, *found, return_inverse, return_counts)
     values, inverse, counts = np.unique(
         sortable(array),
         return_inverse=True,
@@ -201,7 +201,8 @@ def unique(
         axis=_axis_of_slices(dim, input),
         equal_nan=False,
     )
-    return _chosen(values.astype(array.dtype), inverse.reshape(-1), counts, return_inverse, return_counts)
+    found = values.astype(array.dtype), inverse.reshape(-1), counts
+    return _chosen(input, *found, return_inverse, return_counts)
 
 
 def unique_consecutive(
@@ -217,7 +218,7 @@ def unique_consecutive(
     found, inverse, counts = _runs(line.reshape(len(line), math.prod(line.shape[1:])))
     values = np.moveaxis(found.reshape(-1, *line.shape[1:]), 0, axis)
     inverse = inverse.reshape(array.shape) if dim is None else inverse
-    return _chosen(values, inverse, counts, return_inverse, return_counts)
+    return _chosen(input, values, inverse, counts, return_inverse, return_counts)
 
 
 def _runs(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -263,10 +264,13 @@ def _axis_of_slices(dim: int, input: Tensor) -> int:
     return axis
 
 
-def _chosen(values: Any, inverse: Any, counts: Any, with_inverse: bool, with_counts: bool) -> Any:
-    found = [wrap(np.ascontiguousarray(values))]
-    found += [wrap(inverse.astype(np.int64))] if with_inverse else []
-    found += [wrap(counts.astype(np.int64))] if with_counts else []
+def _chosen(
+    input: Tensor, values: Any, inverse: Any, counts: Any, with_inverse: bool, with_counts: bool
+) -> Any:
+    made = [np.ascontiguousarray(values)]
+    made += [inverse.astype(np.int64)] if with_inverse else []
+    made += [counts.astype(np.int64)] if with_counts else []
+    found = [beside(input, wrap(array)) for array in made]
     return tuple(found) if len(found) > 1 else found[0]
 
 

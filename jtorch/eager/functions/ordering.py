@@ -16,6 +16,7 @@ from jtorch.core.return_types import ALL as RESULTS
 from jtorch.core.sizes import index, real
 from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY
+from jtorch.eager.placement import beside
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
 
@@ -156,7 +157,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, 
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
             f"{interpolation}"
         )
-    ranks_at = _shares(name, q, input)
+    ranks_at = beside(input, _shares(name, q, input))
     axis = None if dim is None else ax.one(dim, input.ndim)
     lead = (1,) * input.ndim
     line = input.reshape(-1) if axis is None or not input.ndim else input.movedim(axis, -1)

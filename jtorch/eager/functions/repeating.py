@@ -12,6 +12,7 @@ import numpy as np
 
 from jtorch.core import dtypes as dt, op as op_module, sizes
 from jtorch.eager.binding import APPLY
+from jtorch.eager.placement import beside
 from jtorch.eager.tensor import Tensor, _concrete, reads_elements, wrap
 from jtorch.eager.views import apart
 from jtorch.ops import axes as ax
@@ -66,7 +67,8 @@ def repeat_interleave(
         wide = input.unsqueeze(axis + 1).expand(*shape[: axis + 1], count, *shape[axis + 1 :])
         return apart(wide.reshape(*shape[:axis], shape[axis] * count, *shape[axis + 1 :]), input)
     _check_counts(repeats, input.shape[axis])
-    return APPLY["index_select"](input, _places(repeats, input.shape[axis], output_size), axis=axis)
+    places = beside(input, _places(repeats, input.shape[axis], output_size))
+    return APPLY["index_select"](input, places, axis=axis)
 
 
 def _places(repeats: Tensor, n: int, output_size: int | None) -> Tensor:

@@ -284,7 +284,7 @@ def gumbel_softmax(
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise: Any = -(-rand(*logits.shape, dtype=logits.dtype).log()).log()
+    noise: Any = -(-rand(*logits.shape, dtype=logits.dtype, device=logits.device).log()).log()
     soft: Any = ((logits + noise) / tau).softmax(dim)
     if not hard:
         return soft

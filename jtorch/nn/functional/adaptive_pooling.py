@@ -102,7 +102,7 @@ def _mean_along(input: Tensor, dim: int, m: int) -> Tensor:
 def _spread_out(input: Tensor, dim: int, windows: list[range], longest: int) -> Tensor:
     """Window beside window along ``dim``; the shorter ones repeat their last element."""
     places = [w[min(k, len(w) - 1)] for w in windows for k in range(longest)]
-    return functions.index_select(input, dim, tensor(places).long())
+    return functions.index_select(input, dim, tensor(places, device=input.device).long())
 
 
 def _adaptive_max(rank: int, input: Tensor, output_size: Sizes, return_indices: bool) -> Any:

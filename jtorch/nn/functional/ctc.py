@@ -64,8 +64,8 @@ def ctc_loss(
             f"Expected tensor to have size at least {_extreme(target_lengths, max)} at dimension 1, but got "
             f"size {longest} for argument #2 'targets'{_CHECKING}"
         )
-    counts = _as_tensor(target_lengths)
-    times = _as_tensor(input_lengths)
+    counts = _as_tensor(target_lengths).to(log_probs.device)
+    times = _as_tensor(input_lengths).to(log_probs.device)
     losses = ops.ctc_losses(log_probs, targets, times, counts, blank=blank)
     mass = _mass(log_probs, times)
     if zero_infinity:
@@ -143,6 +143,6 @@ def _padded(targets: Any, lengths: Any, batch: int) -> Any:
     longest, rows, start = max(sizes, default=0), [], 0
     for size in sizes:
         row = targets[start : start + size].long()
-        rows.append(functions.cat([row, zeros(longest - size, dtype=int64)]))
+        rows.append(functions.cat([row, zeros(longest - size, dtype=int64, device=row.device)]))
         start += size
     return functions.stack(rows)

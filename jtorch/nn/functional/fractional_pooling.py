@@ -93,7 +93,7 @@ def _pooled(
     kernel = _each(rank, kernel_size)
     x = input if input.ndim == rank + 2 else input.unsqueeze(0)
     if samples is None:
-        samples = rand(x.shape[0], x.shape[1], rank, dtype=input.dtype)
+        samples = rand(x.shape[0], x.shape[1], rank, dtype=input.dtype, device=input.device)
     _check(name, rank, x, sizes, kernel, samples)
     at = _window_places(rank, x, sizes, kernel, samples)
     count = len(at.shape) - 2 - rank
@@ -152,7 +152,7 @@ def _window_places(
             : x.shape[0], : x.shape[1], 1 - k if rank == 2 else k
         ]  # of images the width's comes first
         first = _starts(drawn, x.shape[2 + k], sizes[k], kernel[k])
-        line = first.unsqueeze(-1) + arange(kernel[k])
+        line = first.unsqueeze(-1) + arange(kernel[k], device=x.device)
         shape = [1] * (2 * rank)
         shape[k], shape[rank + k] = sizes[k], kernel[k]
         at = at * x.shape[2 + k] + line.reshape(*line.shape[:2], *shape)
@@ -165,5 +165,5 @@ def _starts(drawn: Tensor, n: int, count: int, width: int) -> Tensor:
         return (drawn * 0).long().unsqueeze(-1) + (n - width)
     step = (n - width) / (count - 1)
     moved = drawn.detach().unsqueeze(-1)
-    found = ((arange(count - 1) + moved) * step).long() - (moved * step).long()
+    found = ((arange(count - 1, device=moved.device) + moved) * step).long() - (moved * step).long()
     return functions.cat([found, found[..., :1] * 0 + (n - width)], -1)

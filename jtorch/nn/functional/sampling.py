@@ -45,7 +45,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"{list(theta.shape)}."
         )
     sizes = tuple(int(n) for n in size[2:])
-    base = _places(sizes, bool(align_corners), theta.dtype)
+    base = _places(sizes, bool(align_corners), theta.dtype).to(theta.device)
     return (base @ theta.transpose(1, 2)).reshape(theta.shape[0], *sizes, rank)
 
 

@@ -172,7 +172,8 @@ def _along(input: Tensor, dim: int, m: int, scale: float | None, mode: str, alig
             return input.unsqueeze(dim + 1).expand(
                 (*input.shape[: dim + 1], times, *input.shape[dim + 1 :])
             ).reshape((*input.shape[:dim], m, *input.shape[dim + 1 :]))  # fmt: skip
-        return functions.index_select(input, dim, tensor(_nearest(n, m, scale, shift)))
+        places = tensor(_nearest(n, m, scale, shift), device=input.device)
+        return functions.index_select(input, dim, places)
     source = _sources(n, m, scale, align_corners)
     taps = _cubic(n, source) if mode == "bicubic" else _linear(n, source)
     return weighted(input, dim, taps)

@@ -264,7 +264,7 @@ def pad_sequence(
                 f"Expected sequences with equal trailing sizes {list(first.shape[1:])}, but got "
                 f"{list(s.shape[1:])}"
             )
-        gap = full((longest - s.shape[0], *s.shape[1:]), padding_value, dtype=s.dtype)
+        gap = full((longest - s.shape[0], *s.shape[1:]), padding_value, dtype=s.dtype, device=s.device)
         padded.append(functions.cat([s, gap] if padding_side == "right" else [gap, s]))
     return functions.stack(padded, 0 if batch_first else 1)
 
