@@ -167,7 +167,10 @@ class ReductionEmitter(CudaEmitter):
 
     def _walk(self, stage: int, scope: dict[Value, str]) -> None:
         first, step = ("split * lanes + lane", "splits * lanes") if self.split else ("lane", "lanes")
-        sums = [r for r in self.nest.sinks_of(stage)[0] if is_sum(r)]
+        reductions, stores = self.nest.sinks_of(stage)
+        if stores:  # an idle team may not read what the team that it repeats writes over in this pass
+            first = f"{first} if live else {self._total(self.inner)}"
+        sums = [r for r in reductions if is_sum(r)]
         if not sums:
             with self._strided(self.inner, first, step):
                 self._pass(stage, dict(scope))

@@ -201,8 +201,8 @@ def unique(
         axis=_axis_of_slices(dim, input),
         equal_nan=False,
     )
-    found = values.astype(array.dtype), inverse.reshape(-1), counts
-    return _chosen(input, *found, return_inverse, return_counts)
+    values = values.astype(array.dtype)
+    return _chosen(input, values, inverse.reshape(-1), counts, return_inverse, return_counts)
 
 
 def unique_consecutive(

@@ -46,6 +46,10 @@ def gradients(function: Callable) -> Callable:
     return program
 
 
+def _centred(x: Any) -> Any:
+    return x - x.mean(1, keepdim=True)
+
+
 MAPS: dict[str, tuple[Callable, list[Any]]] = {
     "broadcasting": (lambda x, r, c: [(x + r) * c - 0.5, r * c], [X, ROW, COLUMN]),
     "broadcasting over three loops": (lambda c, r: [c * r + 1.0], [CUBE, tensor(2, 1, 4)]),
@@ -95,6 +99,10 @@ REDUCTIONS: dict[str, tuple[Callable, list[Any]]] = {
     "layer_norm": (
         gradients(lambda x, w, b: F.layer_norm(x, (7,), w, b)),
         [tensor(5, 7, grad=True), tensor(7, seed=1, grad=True), tensor(7, seed=2, grad=True)],
+    ),
+    "rows over what they read": (
+        lambda x, w, r: [_centred(x @ w + x @ -w.T) @ w, (_centred(x @ w + x @ -w.T) * r + r) @ w],
+        [X, tensor(7, 7, seed=6), ROW],
     ),
     "dropout": (gradients(lambda x: F.dropout(x, 0.4)), [tensor(6, 9, grad=True)]),
     "pool": (gradients(lambda x: F.max_pool2d(x, 2)), [tensor(2, 1, 4, 6, grad=True)]),
