@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jtorch
+import jtorch.nn.functional as F
 from tests.compile.chain import arguments_of, execute, trace
 from tests.compile.codegen.cuda_chain import on_machine, plan_of
 from tests.compile.codegen.cuda_programs import MAPS, REDUCTIONS
@@ -52,3 +53,26 @@ def test_floats_of_16_bits_are_those_of_eager_mode(dtype):
         made = trace(f, (x, y))
         (found,) = execute(plan_of(made), on_ptx_machine(splits=2), arguments_of(made))
         np.testing.assert_array_equal(np.asarray(found).view(np.uint16), f(x, y)._data.view(np.uint16))
+
+
+def test_idle_teams_do_not_read_what_their_neighbours_write_over():
+    """Five rows leave teams of a block idle. The result lies where what it is made of was."""
+
+    def normalised(x, w):
+        return [F.layer_norm((x @ w + w[0]).relu(), (16,), w[1], w[2]) @ w]
+
+    x, w = (jtorch.randn(n, 16) for n in (5, 16))
+    machine = on_machine(normalised, [x, w])
+    plan = machine.runner.plan
+    rows = [task for task in plan.tasks if task.nest is not None and task.nest.style == "row"]
+    assert any({plan.places[v] for v in t.reads} & {plan.places[v] for v in t.writes} for t in rows)
+
+
+def test_idle_teams_report_no_errors():
+    """Their sum is that of nothing, by which nothing is divided."""
+
+    def stored_and_divided(x):
+        y = x + 1
+        return [y, 100 // y.sum(1)]
+
+    on_machine(stored_and_divided, [jtorch.randint(0, 3, (5, 7))])

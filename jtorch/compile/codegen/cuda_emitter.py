@@ -37,26 +37,27 @@ class CudaEmitter(Emitter):
 
     def _fail(self, number: int) -> None:
         """Every thread writes the same 1 into the word of its error: no order shows."""
-        self.writer(f"status[{number - 1}] = 1")
+        with self.writer.block(f"if {self.guard}:") if self.guard else nullcontext():
+            self.writer(f"status[{number - 1}] = 1")
 
     def _total(self, loops: list[Loop]) -> str:
         """How many positions ``loops`` have, as text."""
         return " * ".join(self.sizes[self.loops.index(loop)] for loop in loops) or "1"
 
     @contextmanager
-    def _while(self, name: str, total: str, first: str, step: str) -> Iterator[None]:
+    def _while(self, name: str, total: str, first: str, step: str, who: str = "") -> Iterator[None]:
         """``name`` from ``first`` in steps of ``step`` below ``total``. (``range`` would divide to count its
-        turns.)"""
+        turns.) ``who`` does that at all, as "live and " says."""
         self.writer(f"{name} = {first}")
-        with self.writer.block(f"while {name} < {total}:"):
+        with self.writer.block(f"while {who}{name} < {total}:"):
             yield
             self.writer(f"{name} += {step}")
 
     @contextmanager
-    def _strided(self, loops: list[Loop], first: str, step: str) -> Iterator[None]:
+    def _strided(self, loops: list[Loop], first: str, step: str, who: str = "") -> Iterator[None]:
         """The positions of ``loops``, flattened, that this thread visits."""
         name = f"i{self.loops.index(loops[0])}" if len(loops) == 1 else "j"
-        with self._while(name, self._total(loops), first, step):
+        with self._while(name, self._total(loops), first, step, who):
             if len(loops) > 1:
                 self._decompose(name, loops)
             yield

@@ -168,18 +168,17 @@ class ReductionEmitter(CudaEmitter):
     def _walk(self, stage: int, scope: dict[Value, str]) -> None:
         first, step = ("split * lanes + lane", "splits * lanes") if self.split else ("lane", "lanes")
         reductions, stores = self.nest.sinks_of(stage)
-        if stores:  # an idle team may not read what the team that it repeats writes over in this pass
-            first = f"{first} if live else {self._total(self.inner)}"
         sums = [r for r in reductions if is_sum(r)]
+        who = "live and " if stores else ""  # an idle team would read what its neighbour writes over
         if not sums:
-            with self._strided(self.inner, first, step):
+            with self._strided(self.inner, first, step, who):
                 self._pass(stage, dict(scope))
             return
         names = {r: iter((f"{scope[r]}_sum", f"{scope[r]}_rest")) for r in sums}
         totals = {r: Total.of(r, names[r].__next__) for r in sums}
         for total in totals.values():
             total.clear(self.writer)
-        with self._partials(first, step):
+        with self._partials(first, step, who):
             for r in sums:
                 self.writer(f"{scope[r]} = {self._identity(r)}")
             with self._turns(step):
@@ -190,12 +189,12 @@ class ReductionEmitter(CudaEmitter):
             self.writer(f"{scope[r]} = {total.rounded()}")
 
     @contextmanager
-    def _partials(self, first: str, step: str) -> Iterator[None]:
+    def _partials(self, first: str, step: str, who: str) -> Iterator[None]:
         """Partials of what a lane visits, one after the other: each up to ``stop``."""
         total = self._total(self.inner)
         terms = self.number(partials.ROWS, I64, "partial", "terms")  # each waits for the one before
         self.writer(f"j = {first}")
-        with self.writer.block(f"while j < {total}:"):
+        with self.writer.block(f"while {who}j < {total}:"):
             self.writer(f"stop = min(j + {terms} * {step}, {total})")
             yield
 
