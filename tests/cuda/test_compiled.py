@@ -339,12 +339,16 @@ def test_branches_on_elements():
     assert len(plans(step)) == 2
 
 
-def test_what_was_compiled_can_be_asked():
+def test_what_was_compiled_can_be_asked(tmp_path):
     w = jtorch.ones(3).cuda()
     step = jtorch.compile(lambda x: (x * w).exp().sum(), fullgraph=True)
-    step(jtorch.ones(3).cuda())
+    x = jtorch.ones(3).cuda()
+    step(x)
     assert "mul" in str(step.graph()) and "exp" in str(step.explain())
     assert "exp" in str(step.plan()) and "exp" in step.source()
+    for ask in (step.stats, step.profile, lambda: step.save_repro(tmp_path)):
+        with pytest.raises(RuntimeError, match=r"works on tensors on 'cuda:0': ask with tensors of the CPU"):
+            ask()
 
 
 def test_devices_do_not_mix():
