@@ -7,12 +7,13 @@ from typing import Any
 import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.distribution import Distribution
-from jtorch.distributions.utils import broadcast_all, log_standard_gamma, no_path
+from jtorch.distributions.gamma_path import log_gamma
+from jtorch.distributions.utils import broadcast_all
 from jtorch.eager.public import Tensor
 
 
 class Dirichlet(Distribution):
-    """Shares that add up to 1: gamma variables over their sum. Samples have no gradient.
+    """Shares that add up to 1: gamma variables over their sum.
 
     >>> import jtorch
     >>> jtorch.distributions.Dirichlet(jtorch.tensor([1.0, 1.0, 2.0])).mean
@@ -21,6 +22,7 @@ class Dirichlet(Distribution):
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}  # noqa: RUF012
     support = constraints.simplex
+    has_rsample = True
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
@@ -45,16 +47,11 @@ class Dirichlet(Distribution):
         total = self.concentration.sum(-1, True)
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        with jtorch.no_grad():
-            # by logarithms: draws of small concentrations are 0 in any float, and their shares alike then
-            logs = log_standard_gamma(self.concentration, self._extended_shape(sample_shape))
-            shares = jtorch.softmax(logs, -1).to(self.concentration.dtype)
-            limits = jtorch.finfo(shares.dtype)
-            return shares.clamp(min=limits.tiny, max=1.0 - limits.eps / 2)
-
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        raise no_path(type(self).__name__)
+        logs = log_gamma(self.concentration, self._extended_shape(sample_shape))
+        shares = jtorch.softmax(logs, -1).to(self.concentration.dtype)
+        limits = jtorch.finfo(shares.dtype)
+        return shares.clamp(min=limits.tiny, max=1.0 - limits.eps / 2)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -70,7 +67,7 @@ class Dirichlet(Distribution):
 
 
 class Beta(Distribution):
-    """A share in (0, 1): the first of a Dirichlet variable of two. Samples have no gradient.
+    """A share in (0, 1): the first of a Dirichlet variable of two.
 
     >>> import jtorch
     >>> jtorch.distributions.Beta(1.0, 3.0).mean
@@ -81,6 +78,7 @@ class Beta(Distribution):
         "concentration1": constraints.positive, "concentration0": constraints.positive,
     }  # fmt: skip
     support = constraints.unit_interval
+    has_rsample = True
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
         both = jtorch.stack(broadcast_all(concentration1, concentration0), -1)
@@ -108,11 +106,8 @@ class Beta(Distribution):
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        return self._dirichlet.sample(sample_shape)[..., 0]
-
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        raise no_path(type(self).__name__)
+        return self._dirichlet.rsample(sample_shape)[..., 0]
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

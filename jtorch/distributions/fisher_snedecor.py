@@ -8,12 +8,13 @@ from typing import Any
 import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.distribution import Distribution
-from jtorch.distributions.utils import broadcast_all, no_path, standard_gamma
+from jtorch.distributions.gamma_path import log_gamma
+from jtorch.distributions.utils import broadcast_all
 from jtorch.eager.public import Tensor
 
 
 class FisherSnedecor(Distribution):
-    """Chi2(df1) / df1 over Chi2(df2) / df2. Samples have no gradient.
+    """Chi2(df1) / df1 over Chi2(df2) / df2.
 
     >>> import jtorch
     >>> jtorch.distributions.FisherSnedecor(3.0, 4.0).mean  # df2 / (df2 - 2)
@@ -22,6 +23,7 @@ class FisherSnedecor(Distribution):
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}  # noqa: RUF012
     support = constraints.positive
+    has_rsample = True
 
     def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
         self.df1, self.df2 = broadcast_all(df1, df2)
@@ -43,15 +45,11 @@ class FisherSnedecor(Distribution):
         spread = 2 * df2.pow(2) * (self.df1 + df2 - 2)
         return spread / (self.df1 * (df2 - 2).pow(2) * (df2 - 4))
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        with jtorch.no_grad():
-            shape, tiny = self._extended_shape(sample_shape), jtorch.finfo(self.df1.dtype).tiny
-            above = standard_gamma(self.df1 / 2, shape) / self.df1
-            below = (standard_gamma(self.df2 / 2, shape) / self.df2).clamp(min=tiny)
-            return (above / below).clamp(min=tiny)
-
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        raise no_path(type(self).__name__)
+        shape, limits = self._extended_shape(sample_shape), jtorch.finfo(self.df1.dtype)
+        logs = log_gamma(self.df1 / 2, shape) - log_gamma(self.df2 / 2, shape)
+        ratio = (logs.exp() * (self.df2.double() / self.df1.double())).to(self.df1.dtype)
+        return ratio.clamp(min=limits.tiny, max=limits.max)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

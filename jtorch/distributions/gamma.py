@@ -7,12 +7,13 @@ from typing import Any
 import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.distribution import Distribution
-from jtorch.distributions.utils import broadcast_all, no_path, standard_gamma
+from jtorch.distributions.gamma_path import log_gamma
+from jtorch.distributions.utils import broadcast_all
 from jtorch.eager.public import Tensor
 
 
 class Gamma(Distribution):
-    """Waiting times for ``concentration`` events at ``rate`` events per unit. Samples have no gradient.
+    """Waiting times for ``concentration`` events at ``rate`` events per unit.
 
     >>> import jtorch
     >>> d = jtorch.distributions.Gamma(concentration=3.0, rate=2.0)
@@ -22,6 +23,7 @@ class Gamma(Distribution):
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}  # noqa: RUF012
     support = constraints.nonnegative
+    has_rsample = True
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         self.concentration, self.rate = broadcast_all(concentration, rate)
@@ -39,13 +41,10 @@ class Gamma(Distribution):
     def variance(self) -> Tensor:
         return self.concentration / self.rate.pow(2)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        with jtorch.no_grad():
-            drawn = standard_gamma(self.concentration, self._extended_shape(sample_shape)) / self.rate
-            return drawn.clamp(min=jtorch.finfo(drawn.dtype).tiny)
-
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        raise no_path(type(self).__name__)
+        logs = log_gamma(self.concentration, self._extended_shape(sample_shape))
+        drawn = logs.exp().to(self.concentration.dtype) / self.rate
+        return drawn.clamp(min=jtorch.finfo(drawn.dtype).tiny)
 
     def log_prob(self, value: Any) -> Tensor:
         value = jtorch.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)

@@ -10,12 +10,11 @@ from jtorch.distributions import constraints
 from jtorch.distributions.gamma import Gamma
 from jtorch.distributions.transformed_distribution import TransformedDistribution
 from jtorch.distributions.transforms import PowerTransform
-from jtorch.distributions.utils import no_path
 from jtorch.eager.public import Tensor
 
 
 class InverseGamma(TransformedDistribution):
-    """1 / x of a Gamma(concentration, rate). Samples have no gradient.
+    """1 / x of a Gamma(concentration, rate).
 
     >>> import jtorch
     >>> jtorch.distributions.InverseGamma(3.0, 4.0).mean  # rate / (concentration - 1)
@@ -51,9 +50,6 @@ class InverseGamma(TransformedDistribution):
     def variance(self) -> Tensor:
         a = self.concentration
         return jtorch.where(a > 2, self.rate.square() / ((a - 1).square() * (a - 2)), math.inf)
-
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
-        raise no_path(type(self).__name__)
 
     def entropy(self) -> Tensor:
         a = self.concentration

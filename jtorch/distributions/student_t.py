@@ -8,12 +8,13 @@ from typing import Any
 import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.distribution import Distribution
-from jtorch.distributions.utils import broadcast_all, no_path, standard_gamma
+from jtorch.distributions.gamma_path import log_gamma
+from jtorch.distributions.utils import broadcast_all
 from jtorch.eager.public import Tensor
 
 
 class StudentT(Distribution):
-    """A normal variable over the root of Chi2(``df``) / ``df``, scaled, moved. Samples have no gradient.
+    """A normal variable over the root of Chi2(``df``) / ``df``, scaled, moved.
 
     >>> import jtorch
     >>> d = jtorch.distributions.StudentT(4.0)
@@ -25,6 +26,7 @@ class StudentT(Distribution):
         "df": constraints.positive, "loc": constraints.real, "scale": constraints.positive,
     }  # fmt: skip
     support = constraints.real
+    has_rsample = True
 
     def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
         self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
@@ -45,15 +47,11 @@ class StudentT(Distribution):
         found = jtorch.where(finite, self.scale.pow(2) * safe / (safe - 2), math.inf)
         return jtorch.where(self.df <= 1, math.nan, found)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        with jtorch.no_grad():
-            shape = self._extended_shape(sample_shape)
-            x = jtorch.randn(tuple(shape), dtype=self.df.dtype)
-            z = standard_gamma(self.df / 2, shape) * 2
-            return self.loc + self.scale * x * jtorch.rsqrt(z / self.df)
-
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        raise no_path(type(self).__name__)
+        shape = self._extended_shape(sample_shape)
+        x = jtorch.randn(tuple(shape), dtype=self.df.dtype)
+        root = (-0.5 * log_gamma(self.df / 2, shape)).exp() * (self.df.double() / 2).sqrt()
+        return self.loc + self.scale * x * root.to(self.df.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

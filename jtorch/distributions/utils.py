@@ -132,11 +132,3 @@ def standard_von_mises(concentration: Tensor, shape: Any) -> Tensor:
 
 def _stream() -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(int(jtorch.randint(0, 2**62, ()).item())))
-
-
-def no_path(name: str) -> NotImplementedError:
-    """The error of ``rsample`` where samples have no gradient here."""
-    return NotImplementedError(
-        f"{name}.rsample(): samples of gamma variables have no gradient by their shape here; use sample() "
-        "with log_prob()"
-    )

@@ -9,15 +9,16 @@ from typing import Any
 import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.gamma_path import log_gamma
 from jtorch.distributions.multivariate_normal import cholesky_of, one_matrix
-from jtorch.distributions.utils import lazy_property, no_path, standard_gamma
+from jtorch.distributions.utils import lazy_property
 from jtorch.eager.public import Tensor
 
 
 class Wishart(Distribution):
     """Sums of ``df`` squares x x^T of normal vectors x; a matrix is given as for MultivariateNormal.
 
-    Samples have no gradient. Raises AssertionError unless one matrix is given, as PyTorch does, ValueError
+    Raises AssertionError unless one matrix is given, as PyTorch does, ValueError
     for ``df`` of at most n - 1; warns where it is below n.
 
     >>> import jtorch
@@ -28,6 +29,7 @@ class Wishart(Distribution):
     """
 
     support = constraints.positive_definite
+    has_rsample = True
 
     def __init__(
         self,
@@ -91,19 +93,15 @@ class Wishart(Distribution):
         products = diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2)
         return self.df[..., None, None] * (v.pow(2) + products)
 
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Bartlett's decomposition: normal variables below a diagonal of roots of Chi2 variables."""
-        with jtorch.no_grad():
-            shape, n = self._extended_shape(sample_shape), self._event_shape[-1]
-            degrees = self.df.unsqueeze(-1) - jtorch.arange(n, dtype=self.df.dtype)
-            squares = 2 * standard_gamma(degrees / 2, shape[:-1])
-            roots = squares.sqrt().clamp(min=jtorch.finfo(self.df.dtype).eps)
-            noise = jtorch.randn(tuple(shape), dtype=self.df.dtype).tril(-1)
-            factor = self.scale_tril @ (noise + roots.diag_embed())
-            return factor @ factor.mT
-
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        raise no_path(type(self).__name__)
+        """Bartlett's decomposition: normal variables below a diagonal of roots of Chi2 variables."""
+        shape, n = self._extended_shape(sample_shape), self._event_shape[-1]
+        degrees = self.df.unsqueeze(-1) - jtorch.arange(n, dtype=self.df.dtype)
+        roots = (0.5 * log_gamma(degrees / 2, shape[:-1])).exp() * math.sqrt(2.0)
+        roots = roots.to(self.df.dtype).clamp(min=jtorch.finfo(self.df.dtype).eps)
+        noise = jtorch.randn(tuple(shape), dtype=self.df.dtype).tril(-1)
+        factor = self.scale_tril @ (noise + roots.diag_embed())
+        return factor @ factor.mT
 
     def _log_volume(self) -> Tensor:
         """Half the log of the determinant of twice the covariance."""

@@ -7,6 +7,7 @@ import operator
 
 import numpy as np
 import pytest
+from scipy import special
 
 import jtorch
 import jtorch.distributions as distributions
@@ -20,7 +21,7 @@ OTHERWISE = ["von_mises"]  # PyTorch's Bessel functions are polynomials of 2e-7:
 # PyTorch's trigamma, in gradients of digamma, differs from mpmath's by up to 5e-10 of its size (near 1.15),
 # SciPy's by 6e-16; differences of trigammas, as in these gradients, lose a digit more.
 TRIGAMMA = 1e-8
-OF_GAMMAS = [  # their samples have no gradient here
+OF_GAMMAS = [
     "gamma", "chi2", "beta", "dirichlet", "student_t", "inverse_gamma", "fisher_snedecor", "wishart",
     "wishart_covariance", "wishart_precision",
 ]  # fmt: skip
@@ -95,7 +96,7 @@ def test_shapes_repr_and_flags(name):
         assert tuple(d.sample(sample_shape).shape) == tuple(t.sample(sample_shape).shape)
     assert tuple(d.batch_shape) == tuple(t.batch_shape)
     assert tuple(d.event_shape) == tuple(t.event_shape)
-    assert d.has_rsample == (t.has_rsample and name not in OF_GAMMAS)
+    assert d.has_rsample == t.has_rsample
     assert d.has_enumerate_support == t.has_enumerate_support
     assert not d.sample().requires_grad
 
@@ -120,11 +121,58 @@ def test_samples_follow_the_cdf(name):
         assert np.abs(np.sort(column) - steps).max() < 1.95 / math.sqrt(4000)
 
 
+MEANS = {  # of a function of samples that has a variance where they have none
+    "student_t": lambda x: (1 + x.square()).log(), "inverse_gamma": lambda x: 1 / (1 + x),
+    "fisher_snedecor": lambda x: x / (1 + x),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", OF_GAMMAS)
-def test_what_samples_have_no_gradient_says_so(name):
-    d, _, _ = made(jtorch, name)
-    with pytest.raises(NotImplementedError, match=r"rsample\(\): samples of gamma variables"):
-        d.rsample()
+def test_gradients_of_gamma_variables_add_up_to_those_of_means(name):
+    """The mean over samples of their gradient, against the gradient of the mean."""
+    jtorch.manual_seed(5)
+    d, leaves, _ = made(jtorch, name)
+    of, given = MEANS.get(name), list(leaves.values())
+    sample = d.rsample((40000,))
+    assert sample.requires_grad and not d.sample().requires_grad
+    have = jtorch.autograd.grad((of(sample) if of else sample).mean(0).sum(), given, retain_graph=True)
+    if of:
+        drawn = d.sample((400000,))
+        score = d.log_prob(drawn) * (of(drawn) - of(drawn).mean(0))
+        want = jtorch.autograd.grad(score.mean(0).sum(), given)
+    else:
+        want = jtorch.autograd.grad(d.mean.sum(), given, allow_unused=True)
+    for g, w in zip(have, want, strict=True):
+        expected = np.zeros(g.shape) if w is None else w.numpy()
+        np.testing.assert_allclose(g.numpy(), expected, rtol=0.03, atol=0.02)
+
+
+def test_gradient_of_a_gamma_variable_is_that_of_its_share():
+    """x moves with the shape so that the share of draws below it stays."""
+    for a in (1e-3, 0.2, 1.0, 7.5, 400.0, 1e5):
+        shape = jtorch.full((200,), a, dtype=jtorch.float64, requires_grad=True)
+        x = distributions.Gamma(shape, 1.0).rsample()
+        (g,) = jtorch.autograd.grad(x.sum(), shape)
+        x, step = x.detach().numpy(), 1e-4 * min(a, a**0.5)
+        kept = x > 1e-200
+        moved = special.gammainc(a + step, x) - special.gammainc(a - step, x)
+        want = -moved / (2 * step) / np.exp((a - 1) * np.log(x) - x - special.gammaln(a))
+        inside = kept & (np.abs(special.gammainc(a, x) - 0.5) < 0.49)
+        np.testing.assert_allclose(g.numpy()[inside], want[inside], rtol=1e-4)
+
+
+def test_gradients_of_gamma_variables_are_not_differentiated_again():
+    shape = jtorch.tensor(2.0, requires_grad=True)
+    (g,) = jtorch.autograd.grad(distributions.Gamma(shape, 1.0).rsample(), shape, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        g.backward()
+
+
+def test_shares_of_small_concentrations_have_gradients():
+    concentration = jtorch.full((3,), 1e-3, requires_grad=True)
+    shares = distributions.Dirichlet(concentration).rsample((50,))
+    shares[:, 0].sum().backward()
+    assert concentration.grad.isfinite().all() and (shares.sum(-1) - 1).abs().max() < 1e-5
 
 
 WITHOUT_MEAN = ["logistic_normal", "relaxed", "lkj", "von_mises", "categorical"]
