@@ -84,12 +84,13 @@ def _pick(xp, x, target, ignore_index):
 
 
 def _reduce_rows(xp, losses, counts, reduction):
-    weight = xp.cast(counts, dtype=losses.dtype)
-    losses = losses * weight
+    losses = xp.where(counts, losses, 0.0)  # not times 0: what does not count may be NaN, or behind a mask
     if reduction == "none":
         return losses
     total = xp.sum(losses, axis=(0,), keepdims=False)
-    return total if reduction == "sum" else total / xp.sum(weight, axis=(0,), keepdims=False)
+    if reduction == "sum":
+        return total
+    return total / xp.sum(xp.cast(counts, dtype=losses.dtype), axis=(0,), keepdims=False)
 
 
 def _row_scale(xp, g, target, ignore_index, reduction):

@@ -399,3 +399,25 @@ def test_bilinear(torch):
     compare(call, F, torch.nn.functional, [left, right, weight], **EXACT)
     with pytest.raises(RuntimeError, match="input2 size does not match weight size: got 4 but expected 3"):
         F.bilinear(*map(jtorch.tensor, (left, left, weight)))
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_rows_that_are_ignored_may_hold_anything(bad, compiled):
+    """A padded row whose first class is masked by -inf: no part of its 0 times infinity is in the loss."""
+    scores, target = jtorch.tensor([[1.0, 2.0, 3.0], [bad, 1.0, bad]]), jtorch.tensor([2, -100])
+    row = F.cross_entropy(scores[:1], target[:1]).item()
+    for reduction, wanted in (("mean", row), ("sum", row), ("none", [row, 0.0])):
+        for name, expected in (
+            ("cross_entropy", wanted),
+            ("nll_loss", [-3.0, 0.0] if reduction == "none" else -3.0),
+        ):
+
+            def loss(x, name=name, reduction=reduction):
+                return getattr(F, name)(x, target, reduction=reduction)
+
+            found = (jtorch.compile(loss, fullgraph=True) if compiled else loss)(scores)
+            np.testing.assert_allclose(found.tolist(), expected, rtol=1e-6)
+    hidden = scores.clone().requires_grad_()
+    F.nll_loss(hidden, target).backward()
+    assert hidden.grad.tolist() == [[0.0, 0.0, -1.0], [0.0, 0.0, 0.0]]
