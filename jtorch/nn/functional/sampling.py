@@ -124,7 +124,7 @@ def _inside(x: Any, n: int, padding_mode: str, align_corners: bool) -> Any:
             rest = away - turns * span
             odd = (turns % 2.0).detach()
             x = rest * (1.0 - 2.0 * odd) + odd * span + low
-    return x.clamp(0, n - 1)
+    return functions.where(x == x, x.clamp(0, n - 1), 0.0)  # NaN is at the first pixel, as in PyTorch
 
 
 _NEIGHBOURS = {"nearest": (0,), "bilinear": (0, 1), "bicubic": (-1, 0, 1, 2)}
@@ -156,13 +156,17 @@ def _corner(flat: Tensor, axes: list[tuple[Any, Any]], sizes: tuple[int, ...]) -
             weight = share if weight is None else weight * share
         fits = (at >= 0) & (at <= n - 1)
         inside = fits if inside is None else inside & fits
-        index = index * n + at.clamp(0, n - 1).long()
+        index = index * n + functions.where(fits, at, 0.0).long()
     n, c = flat.shape[:2]
     in_line = (n, 1, math.prod(index.shape[1:]))
     read = functions.gather(flat, 2, index.reshape(in_line).expand(n, c, in_line[2]))
-    if weight is not None:
-        read = read * weight.reshape(in_line)
-    return ops.where(inside.reshape(in_line), read, 0.0)
+    inside = inside.reshape(in_line)
+    if weight is None:
+        return ops.where(inside, read, 0.0)
+    weight = weight.reshape(in_line)
+    # at no place, NaN or infinite, an image is NaN and a volume 0, as in PyTorch, without gradients
+    outside = weight * 0.0 if len(axes) == 2 else 0.0
+    return ops.where(inside, read * ops.where(inside, weight, 0.0), outside)
 
 
 def _check_sample(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import jtorch
 from jtorch.nn import functional as F
 from tests.nn.functional.agree import agree, agree_on_error, draw
+from tests.ops.support import HAS_TORCH, needs_torch
+
+if HAS_TORCH:
+    import torch
 
 LINE, IMAGE, VOLUME = (2, 3, 5), (2, 3, 4, 5), (1, 2, 3, 4, 3)
 PADS = {
@@ -216,3 +222,47 @@ def test_the_nearest_elements_place_has_a_gradient_of_zeros(mode):
     out, slope = mode(slopes)(images, grid)
     assert out.tolist() == [[[[10.0, 0.0]]]]
     assert slope.tolist() == [[[[0.0, 0.0], [0.0, 0.0]]]]
+
+
+NOWHERE = [(math.nan, 0.0), (math.inf, 0.0), (-math.inf, 0.3), (1e10, math.nan), (0.0, 1e30)]
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_places_that_are_none_leave_the_image_its_gradient(compiled):
+    """What is warped from behind a camera has coordinates divided by 0."""
+    grid = jtorch.tensor([[NOWHERE[:4]]])
+    image = jtorch.arange(12.0).reshape(1, 1, 3, 4)
+
+    def sampled(image, mode):
+        return F.grid_sample(image, grid, mode, align_corners=False)
+
+    f = jtorch.compile(sampled, fullgraph=True) if compiled else sampled
+    for mode in ("bilinear", "nearest", "bicubic"):
+        x = image.clone().requires_grad_()
+        out = f(x, mode)
+        assert (out == 0).all() if mode == "nearest" else out.isnan().all()
+        out.sum().backward()
+        assert not x.grad.any()
+
+
+@needs_torch
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_places_that_are_none_are_those_of_pytorch(mode, align):
+    for place in NOWHERE:
+        results = []
+        for library in (jtorch, torch):
+            x = library.arange(1.0, 13.0).reshape(1, 1, 3, 4).requires_grad_()
+            grid = library.tensor([[[place]]]).requires_grad_()
+            out = library.nn.functional.grid_sample(x, grid, mode, align_corners=align)
+            out.sum().backward()
+            results.append([t.detach().numpy() for t in (out, x.grad, grid.grad)])
+        for ours, theirs in zip(*results, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+    x = jtorch.arange(1.0, 13.0).reshape(1, 1, 3, 4)  # PyTorch's backward writes beyond the image here
+    at_border = F.grid_sample(x, jtorch.tensor([[[(math.nan, 0.0)]]]), "nearest", "border", align)
+    assert at_border.item() == 5.0
+    volume = jtorch.ones(1, 1, 2, 2, 2)
+    assert (
+        F.grid_sample(volume, jtorch.tensor([[[[(math.nan, 0.0, 0.0)]]]]), align_corners=align).item() == 0.0
+    )
