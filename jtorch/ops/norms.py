@@ -34,7 +34,7 @@ def vector_norm(xp, x, *, order, axis, keepdims):
 def _(xp, g, x, out, order, axis, keepdims):
     shape = tuple(x.shape)
     if order == 0:
-        return x * 0.0
+        return xp.full(0.0, shape=shape, dtype=dtype_of(x))  # also where x is infinite or NaN
     if order == 1:
         return xp.sign(x) * restore(xp, g, shape, axis, keepdims)
     if math.isinf(order):  # equal shares where several elements tie

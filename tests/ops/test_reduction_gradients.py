@@ -71,3 +71,14 @@ def test_renorm_leaves_the_gradient_of_rows_that_are_not_too_long(p, wrap):
         return np.array(x.grad.tolist())
 
     np.testing.assert_allclose(gradient(jtorch, wrap), gradient(torch, lambda f: f), 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_a_count_of_elements_has_no_gradient_by_infinite_ones(compiled):
+    def count(x):
+        return jtorch.linalg.vector_norm(x, 0)
+
+    x = jtorch.tensor([np.inf, np.nan, 0.0, 2.0], requires_grad=True)
+    found = (jtorch.compile(count, fullgraph=True) if compiled else count)(x)
+    found.backward()
+    assert found.item() == 3.0 and x.grad.tolist() == [0.0] * 4
