@@ -40,7 +40,8 @@ def native_group_norm(
             f"native_group_norm: expected {N} * {C} * {HxW} elements, but got shape {list(input.shape)}"
         )
     out = F.group_norm(input.reshape(N, C, HxW), group, weight, bias, eps)
-    return out.reshape(input.shape), *_moments(input.reshape(N, group, -1), (2,), eps, False)
+    moments = _moments(input.reshape(N, group, C // group * HxW), (2,), eps, False)
+    return out.reshape(input.shape), *moments
 
 
 @accepting

@@ -23,6 +23,7 @@ CASES = {
     "layer_norm": (lambda L, x, w, b: L.native_layer_norm(x, (3,), w, b, 1e-5), [X, W, B]),
     "layer_norm of two dims": (lambda L, x: L.native_layer_norm(x, (4, 3), None, None, 1e-5), [X]),
     "group_norm": (lambda L, x, w: L.native_group_norm(x, w, None, 2, 4, 3, 2, 1e-5), [X, CHANNELS]),
+    "group_norm of none": (lambda L, x: L.native_group_norm(x[:0], None, None, 0, 4, 3, 2, 1e-5), [X]),
     "batch_norm": (
         lambda L, x, w, b: L.native_batch_norm(x, w, b, None, None, True, 0.1, 1e-5), [X, CHANNELS, CHANNELS],
     ),
