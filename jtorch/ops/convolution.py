@@ -136,14 +136,16 @@ def _taps(xp, x, kernel, geometry):
         yield xp.slice(x, start=(0, 0, *start), stop=(*x.shape[:2], *stop), step=(1, 1, *stride))
 
 
-def _channel_by_channel(xp, x, weight, geometry):
-    """A sum of images, one for each tap: what a compiled loop adds up in registers."""
+def _channel_by_channel(xp, x, weight, geometry, turned=False):
+    """A sum of images, one for each tap: what a compiled loop adds up in registers. ``turned``: of the weight
+    turned around."""
     c, kernel = weight.shape[0], tuple(weight.shape[2:])
-    factors = xp.reshape(weight, shape=(c, math.prod(kernel)))
+    factors = xp.reshape(weight, shape=(c, *kernel))  # of which a part stands beside images as it is
+    places = list(itertools.product(*map(range, kernel)))
     out = None
-    for k, seen in enumerate(_taps(xp, x, kernel, geometry)):
-        factor = xp.slice(factors, start=(0, k), stop=(c, k + 1), step=(1, 1))
-        term = seen * xp.reshape(factor, shape=(c, *(1,) * len(kernel)))
+    for at, seen in zip(reversed(places) if turned else places, _taps(xp, x, kernel, geometry), strict=True):
+        stop = (c, *(k + 1 for k in at))
+        term = seen * xp.slice(factors, start=(0, *at), stop=stop, step=(1,) * len(stop))
         out = term if out is None else out + term
     return out
 
@@ -167,7 +169,7 @@ def _for_input(xp, g, weight, sizes, groups, **geometry):
     around = _bordered(xp, g, low, high, [s - 1 for s in geometry["stride"]])
     ones = {"stride": (1,) * len(kernel), "dilation": dilation}
     if alone:
-        return _channel_by_channel(xp, around, xp.flip(weight, axes=tuple(range(2, 2 + len(kernel)))), ones)
+        return _channel_by_channel(xp, around, weight, ones, turned=True)
     seen = _seen(xp, around, kernel, groups, ones)  # (N, groups?, O/groups, *sizes, *kernel)
     r, several = len(kernel), int(groups > 1)
     taps = tuple(range(2 + several + r, 2 + several + 2 * r))
@@ -218,9 +220,8 @@ def _for_weight(xp, g, x, kernel, groups, **geometry):
     if _depthwise(xp, (g.shape[1], x.shape[1] // groups, *kernel), groups):
         places = (0, *range(2, 2 + r))
         sums = [xp.sum(g * t, axis=places, keepdims=False) for t in _taps(xp, x, kernel, geometry)]
-        return xp.reshape(
-            xp.cat(*(xp.unsqueeze(t, axes=(1,)) for t in sums), axis=1), shape=(groups, 1, *kernel)
-        )
+        out = xp.reshape(xp.cat(*sums, axis=0), shape=(*kernel, 1, groups))
+        return xp.permute(out, axes=(r + 1, r, *range(r)))
     seen = _seen(xp, x, kernel, groups, geometry)
     places = (0, *range(2 + several, 2 + several + r))  # images and places, of both
     back, batch = _grouped(xp, g, groups, 1), _pairs(groups, 1, 1)

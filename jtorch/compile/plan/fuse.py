@@ -35,6 +35,9 @@ from jtorch.compile.graph.reads import (
 from jtorch.core.op import BY_NAME, Kind
 
 MAX_ARRAYS = 24  # arrays that one kernel reads or writes: each is a pointer in a register or on the stack
+MAX_VIEWS = (
+    46  # parts of arrays that it reads, each with an address of its own: beyond, they spill in the loop
+)
 MAX_EQNS = 200  # compile time grows faster than the kernel
 
 
@@ -69,6 +72,7 @@ class Group:
     reach: int = 0  # and of the last one in it and in all that must run before it
     made: set[Var] = field(default_factory=set)  # what its equations compute
     read: set[Var] = field(default_factory=set)  # and what they read, each with a kernel of its own
+    views: set[Var] = field(default_factory=set)  # of others, where each part of an array counts by itself
     needs: set[Var] = field(default_factory=set)  # what they depend on, numbers seen through
     late: set[Var] = field(default_factory=set)  # of a column kernel: its sums, and what waits for them
     stacks: bool = False  # what stands below each other, and is no result
@@ -156,6 +160,7 @@ class Fuser:
         group.first = group.reach = self.places[eqn]
         group.made.update(eqn.outputs)
         group.read.update(self.reader.memory_of(eqn))
+        group.views.update(v for v in eqn.inputs if isinstance(v, Var))
         group.needs.update(self.reader.grouped_inputs(eqn))
         if eqn.op.kind is Kind.REDUCTION:
             group.late.update(eqn.outputs)
@@ -197,6 +202,7 @@ class Fuser:
         a.first = min(a.first, b.first)
         a.made |= b.made
         a.read |= b.read
+        a.views = (a.views | b.views) - a.made
         a.needs |= b.needs
         a.draws, a.strided = a.draws or b.draws, a.strided or b.strided
         for eqn in b.eqns:
@@ -414,6 +420,8 @@ def drawback(a: Group, b: Group, fuser: Fuser) -> str | None:
         return "what stands below each other is computed in its place, or copied there"
     if len(a.eqns) + len(b.eqns) > MAX_EQNS:
         return f"the kernel would have more than {MAX_EQNS} equations"
+    if len(a.views) + len(b.views) > MAX_VIEWS and len((a.views | b.views) - a.made - b.made) > MAX_VIEWS:
+        return f"the kernel would read more than {MAX_VIEWS} parts of arrays"
     if len(a.read) + len(b.read) + len(a.made) + len(b.made) <= MAX_ARRAYS:
         return None
     read = len((a.read | b.read) - a.made - b.made)

@@ -14,7 +14,7 @@ from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.graph.reads import Reader
-from jtorch.compile.plan.fuse import Fused, fuse
+from jtorch.compile.plan.fuse import MAX_VIEWS, Fused, fuse
 from tests.compile.chain import assert_chain, optimised, trace
 from tests.compile.programs import Program, programs
 
@@ -143,6 +143,31 @@ def test_a_group_keeps_within_the_arguments_of_a_kernel():
     for step in fused.steps:
         own = {v for e in step.eqns for v in e.outputs}
         assert len({v for e in step.eqns for v in reader.memory_of(e)} - own) <= 24
+
+
+def test_parts_of_one_array_are_arguments_of_a_kernel_too():
+    """Each has an address of its own, which the innermost loop must hold."""
+    x = floats(4, 120)
+    fused = fused_of(lambda x: sum(x[:, k : k + 60] * 0.5 for k in range(60)), x)
+    groups = [step.group for step in fused.steps if step.group]
+    assert len(groups) == 2 and {tuple(g.domain) for g in groups} == {(4, 60)}
+    assert all(len(g.views - g.made) <= MAX_VIEWS for g in groups)
+
+
+@pytest.mark.parametrize("k", [3, 5, 7])
+def test_a_channel_convolved_alone_is_few_equations_a_tap(k):
+    """Forward two parts, a repetition, a product and a sum; for the weight's gradient a product and a sum."""
+    x, weight, g = floats(2, 8, 12, 12), floats(8, 1, k, k), floats(2, 8, 12, 12)
+
+    def program(x, weight, g):
+        x, weight = x.detach().requires_grad_(), weight.detach().requires_grad_()
+        y = F.conv2d(x, weight, padding=k // 2, groups=8)
+        return y, *jtorch.autograd.grad(y, (x, weight), g)
+
+    graph = finalise(optimised(trace(program, (x, weight, g)).graph))
+    assert len(graph.eqns) <= 12 * k * k + 12
+    assert sum(eqn.op.name == "clone" for eqn in graph.eqns) <= 1
+    jtorch.testing.assert_close(jtorch.compile(program)(x, weight, g), program(x, weight, g))
 
 
 def test_updates_of_parameters_are_kernels_of_one_text():
