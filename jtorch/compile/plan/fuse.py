@@ -35,9 +35,7 @@ from jtorch.compile.graph.reads import (
 from jtorch.core.op import BY_NAME, Kind
 
 MAX_ARRAYS = 24  # arrays that one kernel reads or writes: each is a pointer in a register or on the stack
-MAX_VIEWS = (
-    46  # parts of arrays that it reads, each with an address of its own: beyond, they spill in the loop
-)
+MAX_VIEWS = 46  # parts of arrays that it reads, each of which has an address: beyond, the loop spills
 MAX_EQNS = 200  # compile time grows faster than the kernel
 
 
