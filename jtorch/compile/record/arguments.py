@@ -69,7 +69,7 @@ class Arguments:
                     (self.traced[k],) = self.sizing.shapes[k]
             elif (is_brought or k in known.integers) and abs(leaf) <= LARGEST:
                 self.traced[k] = tracer.leaf(k, leaf, decides)
-        elif leaf.__class__ is bool and is_brought and k not in known.exact:
+        elif leaf.__class__ is bool and (is_brought or k in known.integers) and k not in known.exact:
             self.traced[k] = tracer.leaf(k, leaf, decides)
         elif leaf.__class__ is float and k not in known.exact:
             entry = ScalarInput(None, (), leaf, argument=k)

@@ -148,6 +148,8 @@ class Known:
         whole = with_opened(with_replaced(leaves, self.replaced.values()), self.spans)
         flags = frozenset(k for k, leaf in enumerate(whole) if leaf.__class__ is bool)
         like = set(arguments)
+        if arguments & flags & self.integers:
+            like |= flags & self.integers
         for span in (frozenset(range(o.start, o.start + o.n)) for o in self.spans):
             if here := span & arguments:
                 like |= span & flags if here <= flags else span

@@ -7,6 +7,7 @@ tensors and arithmetic. Where more is asked of it, it is a symbol as sizes are: 
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
@@ -136,6 +137,7 @@ class Moved:
         self._latest: dict[Any, dict[int, tuple[int, ...]]] = {}
         self._axes: dict[Any, set[tuple[int, int]]] = {}
         self._digits: dict[Any, set[int]] = {}
+        self._flags: dict[Any, tuple[list[bool], bool]] = {}  # the latest; whether several have moved at once
         self._pinned: Counter[tuple[Any, int]] = Counter()  # integers whose digits a plan was recorded for
         self._in_vain: dict[Any, list[str]] = {}
 
@@ -154,10 +156,22 @@ class Moved:
                 known[k] = shape
                 if leaf.__class__ is int and (k, 0) in axes and self._pinned[structure, k] < _TRIES:
                     integers.add(k)
+        integers.update(
+            k for k in self._moving_flags(structure, leaves) if self._pinned[structure, k] < _TRIES
+        )
         found = frozenset(axes)
         reasons = self._in_vain.get((structure, found), [])
         why = reasons[-1] if len(reasons) >= _TRIES else ""
         return Moving(found, why, frozenset(integers), frozenset(self._digits.get(structure, ())))
+
+    def _moving_flags(self, structure: Any, leaves: Sequence[Any]) -> list[int]:
+        """Flags are modes, each with a plan, until several are others at once: then they are data."""
+        places = [k for k, leaf in enumerate(leaves) if leaf.__class__ is bool]
+        now = [leaves[k] for k in places]
+        before, are_data = self._flags.get(structure, (now, False))
+        are_data = are_data or sum(map(operator.ne, before, now)) > 1
+        self._flags[structure] = now, are_data
+        return places if are_data else []
 
     def recorded(self, structure: Any, moving: Moving, made: Capture) -> None:
         """A call was, with symbols for ``moving``, or without, for a reason."""
