@@ -24,7 +24,7 @@ from jtorch.compile.run.device_kernels import Cache
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.devices import device as name_of_device
 from jtorch.core.errors import CudaError
-from jtorch.core.op import Op
+from jtorch.core.op import BY_NAME, Op
 from jtorch.core.strides import contiguous_strides
 from jtorch.native.cuda.device import Device
 from jtorch.native.cuda.driver import FORKED
@@ -147,7 +147,7 @@ class DeviceMemory:
 
     def made(self, op: Op, at_once: Callable, values: tuple, statics: dict[str, Any]) -> Any:
         """What an op makes of no arrays; ``at_once`` does on the host, but for one number throughout."""
-        if op.name == "full" and math.prod(statics["shape"]) > 1:
+        if op is BY_NAME["full"] and math.prod(statics["shape"]) > 1:
             return self.filled(at_once(*values, **statics | {"shape": ()}), tuple(statics["shape"]))
         return self.uploaded(at_once(*values, **statics))
 
