@@ -40,8 +40,8 @@ def is_initialized() -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """False: no kernel of a device computes bfloat16, which goes by the host."""
-    return False
+    """Whether bfloat16 is computed on the device, which it is in float32: by emulation, in PyTorch's word."""
+    return including_emulation and is_available()
 
 
 def device_count() -> int:

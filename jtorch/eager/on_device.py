@@ -16,6 +16,7 @@ import numpy as np
 from jtorch.core import higher
 from jtorch.core.device_array import UFUNCS, DeviceArray
 from jtorch.core.devices import META, device
+from jtorch.core.dtypes import HALVES
 from jtorch.core.op import TABLE, Kind, Op
 from jtorch.eager.node import GRADIENTS
 from jtorch.ops import xp as host_xp
@@ -56,6 +57,10 @@ class Computing:
                 "take x.cpu() first"
             )
         values = tuple([_brought(v, device) for v in values])
+        if device.name.type == "cuda" and (_halves(values) or statics.get("dtype") in HALVES):
+            found = self._in_float32(op, device, values, statics)
+            if found is not None:
+                return found
         if op.kind is Kind.OPAQUE:
             found = device.routine(op, self.xp(device), values, statics)
             if found is not None:
@@ -69,6 +74,28 @@ class Computing:
         self._tell(op.name)
         return device.uploaded(self.table[op.index](*_on_host(values), **statics))
 
+    def _in_float32(self, op: Op, device: Any, values: tuple, statics: dict[str, Any]) -> Any:
+        """An op of 16 bits, computed in float32 and rounded once; None where the host is to."""
+        if op.kind is Kind.COMPOSITE:
+            return op.body(self.xp(device), *values, **statics)
+        if op.kind is Kind.OPAQUE:
+            return None
+        halves, asked = _halves(values), statics.get("dtype")
+        if asked in HALVES:
+            first = values[0].dtype if values and values[0].__class__ is DeviceArray else None
+            if op.name != "cast" or not (first in HALVES or first in _ROUNDED_ONCE):
+                return None
+            statics = statics | {"dtype": _FLOAT32}
+            if first == np.float64:
+                return device.rounded(values[0], asked)
+        wide = _widened(device, values, halves)
+        found = wide[0] if op.name == "cast" and asked in HALVES and wide[0].dtype == _FLOAT32 else None
+        found = self.op(op, wide, statics) if found is None else found
+        if asked is None and len(halves) == 1 and _all_are(values, halves):
+            (asked,) = halves
+        rounds = asked in HALVES and found.__class__ is DeviceArray and found.dtype == _FLOAT32
+        return device.rounded(found, asked) if rounds else found
+
     def gradient(self, node: Any, g: Any) -> Any:
         """The gradients of a node of the tape whose own gradient lies on a device."""
         if type(node) not in GRADIENTS:
@@ -79,6 +106,8 @@ class Computing:
         device = common_device(_parts(values))
         values = tuple([_brought(v, device) for v in values])
         xp = self.xp(device)
+        if device.name.type == "cuda" and (_halves(values) or any(_is_half_dtype(v) for v in saved)):
+            return vjp(xp, *values)
         call = device.kernels(vjp, values, {}, moves=xp, parts=xp)
         if call is not None:
             found = call(values)
@@ -134,6 +163,36 @@ def dispatching(op: Op, at_once: Callable, computing: Computing) -> Callable:
         return at_once(*values, **statics)
 
     return of_many
+
+
+_FLOAT32 = np.dtype(np.float32)
+_ROUNDED_ONCE = frozenset(map(np.dtype, ("f4", "f8", "i1", "u1", "i2", "u2", "?")))
+
+
+def _halves(values: Iterable[Any]) -> set[np.dtype]:
+    """The dtypes of 16 bits among arrays on a device."""
+    return {v.dtype for v in _parts(values) if v.__class__ is DeviceArray and v.dtype in HALVES}
+
+
+def _is_half_dtype(value: Any) -> bool:
+    return isinstance(value, np.dtype) and value in HALVES
+
+
+def _all_are(values: Iterable[Any], dtypes: set[np.dtype]) -> bool:
+    """Whether no array of floats is of another dtype."""
+    arrays = [v for v in _parts(values) if v.__class__ is DeviceArray and v.dtype.kind in "fcV"]
+    return all(v.dtype in dtypes for v in arrays)
+
+
+def _widened(device: Any, value: Any, halves: set[np.dtype]) -> Any:
+    """Arrays of 16 bits in float32, and numbers beside them rounded as they are."""
+    if value.__class__ is list or value.__class__ is tuple:
+        return value.__class__([_widened(device, v, halves) for v in value])
+    if value.__class__ is DeviceArray:
+        return device.widened(value) if value.dtype in HALVES else value
+    if value.__class__ is float and len(halves) == 1:
+        return float(np.asarray(value).astype(next(iter(halves))))
+    return value
 
 
 def _any_is(values: Iterable[Any]) -> bool:

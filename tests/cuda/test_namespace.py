@@ -35,6 +35,7 @@ def test_it_tells_of_the_device(cuda):
     )
     assert jtorch.cuda.get_device_name() == cuda.name
     assert jtorch.cuda.get_device_capability() == cuda.capability
+    assert jtorch.cuda.is_bf16_supported() and not jtorch.cuda.is_bf16_supported(including_emulation=False)
     jtorch.cuda.set_device(0)
     with pytest.raises(RuntimeError, match="invalid device ordinal"):
         jtorch.cuda.set_device(1)

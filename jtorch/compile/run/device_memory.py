@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jtorch.compile.run import device_routines
+from jtorch.compile.run import device_halves, device_routines
 from jtorch.compile.run.cuda_gather import move
 from jtorch.compile.run.cuda_texts import NO_COMPILER
 from jtorch.compile.run.device_kernels import Cache
@@ -154,6 +154,14 @@ class DeviceMemory:
     def routine(self, op: Op, xp: Any, values: tuple, statics: dict[str, Any]) -> Any:
         """What computes an op that no kernel is made for; None where nothing does."""
         return device_routines.compute(op, self, xp, values, statics)
+
+    def widened(self, array: DeviceArray) -> DeviceArray:
+        """An array of 16 bits in float32."""
+        return device_halves.widened(self, array)
+
+    def rounded(self, array: DeviceArray, dtype: np.dtype) -> DeviceArray:
+        """An array of float32 in a dtype of 16 bits."""
+        return device_halves.rounded(self, array, dtype)
 
     def kernels(
         self, function: Callable, values: tuple, statics: dict[str, Any], moves: Any = None, parts: Any = None

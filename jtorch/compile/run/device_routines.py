@@ -44,11 +44,14 @@ def _routine(function: Routine) -> Routine:
 
 # -- kernels -----------------------------------------------------------------------------------------------
 
-_HEAD = "from numba import cuda\n\nARGUMENTS = ({kinds})\n\n\ndef {name}({names}):\n    j = cuda.grid(1)\n"
+_HEAD = (
+    "from numba import cuda\nfrom numpy import float64, int64\n\nARGUMENTS = ({kinds})\n\n\n"
+    "def {name}({names}):\n    j = cuda.grid(1)\n"
+)
 _LOOP = "    while j < count:\n{body}\n        j += cuda.gridsize(1)\n"
 
 
-def _kernel(name: str, arguments: str, body: str) -> CudaKernel:
+def kernel(name: str, arguments: str, body: str) -> CudaKernel:
     """A thread does ``body`` for each j below ``count``, the first argument; ``arguments`` are names with
     their kinds, "x:f32*"; a name without one is an i64."""
     pairs = [part.split(":") for part in f"count {arguments}".split()]
@@ -58,7 +61,7 @@ def _kernel(name: str, arguments: str, body: str) -> CudaKernel:
     return CudaKernel(name, head + _LOOP.format(body=lines), (), (), Work(Style.MAP, 0))
 
 
-def _launch(memory: Any, kernel: CudaKernel, count: int, *words: Any) -> None:
+def launch(memory: Any, kernel: CudaKernel, count: int, *words: Any) -> None:
     """``kernel`` for ``count`` elements; arrays among the ``words`` are their addresses."""
     if not count:
         return
@@ -128,14 +131,14 @@ def _cumsum(memory: Any, xp: Any, values: tuple, statics: dict[str, Any]) -> Any
     facts = {"zero": "0.0" if own.kind == "f" else "0", "truth": _truth(x)}
     sizes = (parts, length, n, inner)
     names = f"parts length n inner x:{_kind(x.dtype)}* sums:{_kind(own)}*"
-    summed = _kernel("sums_of_parts", names, _PARTS.format(**facts))
-    _launch(memory, summed, lines * parts, *sizes, x, sums)
-    before = _kernel("sums_before_parts", f"parts sums:{_kind(own)}*", _BEFORE.format(**facts))
-    _launch(memory, before, lines if parts > 1 else 0, parts, sums)
+    summed = kernel("sums_of_parts", names, _PARTS.format(**facts))
+    launch(memory, summed, lines * parts, *sizes, x, sums)
+    before = kernel("sums_before_parts", f"parts sums:{_kind(own)}*", _BEFORE.format(**facts))
+    launch(memory, before, lines if parts > 1 else 0, parts, sums)
     if parts <= 1:
         memory.native.clear(sums.address, sums.nbytes)
-    running = _kernel("running_sums", f"{names} y:{_kind(out.dtype)}*", _RUNNING.format(**facts))
-    _launch(memory, running, lines * parts, *sizes, x, sums, out)
+    running = kernel("running_sums", f"{names} y:{_kind(out.dtype)}*", _RUNNING.format(**facts))
+    launch(memory, running, lines * parts, *sizes, x, sums, out)
     return out
 
 
@@ -176,18 +179,18 @@ def _order(memory: Any, x: DeviceArray, axis: int, descending: bool, m: int) -> 
     lines, inner = _lines(x.shape, axis)
     padded = power_of_two(n)
     order = memory.empty(_INT, (lines * padded,))
-    _launch(memory, _kernel("places", "padded order:i64*", _PLACES), lines * padded, padded, order)
+    launch(memory, kernel("places", "padded order:i64*", _PLACES), lines * padded, padded, order)
     text = _COMPARED.format(truth=_truth(x), first=_FIRST[descending])
-    compared = _kernel("in_order", f"half step run padded n inner x:{_kind(x.dtype)}* order:i64*", text)
+    compared = kernel("in_order", f"half step run padded n inner x:{_kind(x.dtype)}* order:i64*", text)
     half, run = padded // 2, 2
     while run <= padded:
         step = run // 2
         while step:
-            _launch(memory, compared, lines * half, half, step, run, padded, n, inner, x, order)
+            launch(memory, compared, lines * half, half, step, run, padded, n, inner, x, order)
             step //= 2
         run *= 2
-    taken = _kernel("first_places", "m inner padded order:i64* y:i64*", _TAKEN)
-    _launch(memory, taken, out.size, m, inner, padded, order, out)
+    taken = kernel("first_places", "m inner padded order:i64* y:i64*", _TAKEN)
+    launch(memory, taken, out.size, m, inner, padded, order, out)
     return out
 
 
@@ -249,9 +252,7 @@ def _index_put(memory: Any, xp: Any, values: tuple, statics: dict[str, Any]) -> 
     order = _order(memory, flat, 0, False, n)
     word = f"u{8 * x.itemsize}"
     names = f"n trail room places:i64* order:i64* x:{word}* y:{word}*"
-    _launch(
-        memory, _kernel("written", names, _WRITTEN), value.size, n, trail, room, places, order, value, out
-    )
+    launch(memory, kernel("written", names, _WRITTEN), value.size, n, trail, room, places, order, value, out)
     return out
 
 
