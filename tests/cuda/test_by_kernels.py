@@ -266,3 +266,28 @@ def test_a_formula_of_ever_new_numbers_goes_by_the_host_in_the_end(on_device, ca
             assert x.lerp(x * 3.0, k / 40).tolist() == pytest.approx([1.0 + k / 20] * 3)
             assert bool(caplog.records) == (k >= 16), "each of the first has kernels of its own"
     assert "lerp is computed on the host" in caplog.text
+
+
+RECURRENT = {
+    "LSTM": lambda: nn.LSTM(3, 4, num_layers=2, bidirectional=True),
+    "GRU": lambda: nn.GRU(3, 4),
+    "RNN": lambda: nn.RNN(3, 4),
+}
+
+
+@pytest.mark.slow
+@each("name", RECURRENT)
+def test_recurrent_layers(on_device, name):
+    jtorch.manual_seed(0)
+    sequences, layer, found = [jtorch.randn(n, 3) for n in (4, 2)], RECURRENT[name](), []
+    for place in ("cpu", "cuda"):
+        layer = layer.to(place)
+        layer.zero_grad()
+        whole = jtorch.stack([sequences[0].to(place)] * 2, 1).requires_grad_()
+        packed = nn.utils.rnn.pack_sequence([s.to(place) for s in sequences])
+        out, of_packed = layer(whole)[0], layer(packed)[0].data
+        ((out**2).sum() + of_packed.sum()).backward()
+        found.append([out, of_packed, whole.grad, *(p.grad for p in layer.parameters())])
+    for expected, there in zip(*found, strict=True):
+        same(there, expected.cpu(), 1e-5)
+    on_device()

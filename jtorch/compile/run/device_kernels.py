@@ -63,8 +63,8 @@ class Cache:
         try:
             form = form_of(values, [], numbers)
             fixed = tuple([(name, form_of(value)) for name, value in statics.items()])
-        except TypeError:  # an argument that no formula expects
-            return None
+        except TypeError:  # an argument that no formula expects, as the sizes of steps
+            return None if parts is None else lambda values: function(parts, *values, **statics)
         made = self._made(function, form, fixed, moves, parts)
         if made is not _looks_at_numbers:
             return made
