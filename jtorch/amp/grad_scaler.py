@@ -10,6 +10,7 @@ from typing import Any
 
 import jtorch
 from jtorch.core import op
+from jtorch.core.devices import cuda_is_available
 from jtorch.eager.public import Tensor
 
 _READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
@@ -18,9 +19,9 @@ _READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
 class GradScaler:
     """Multiplies losses by a scale, divides gradients by it and leaves out steps with infinite ones.
 
-    On "cpu" it works; on a device that is not there it passes everything through, with PyTorch's warning. The
-    scale grows by ``growth_factor`` after ``growth_interval`` steps without inf or NaN, and shrinks by
-    ``backoff_factor`` after one with. All but ``update`` may be called in a compiled function.
+    On a device that is not there it passes everything through, with PyTorch's warning. The scale grows by
+    ``growth_factor`` after ``growth_interval`` steps without inf or NaN, and shrinks by ``backoff_factor``
+    after one with. All but ``update`` may be called in a compiled function.
     """
 
     # what a recording follows by itself
@@ -35,7 +36,7 @@ class GradScaler:
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        if enabled and device != "cpu":
+        if enabled and device != "cpu" and not (device == "cuda" and cuda_is_available()):
             warnings.warn(
                 f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available.  "
                 "Disabling.",

@@ -1,4 +1,4 @@
-"""``torch.cuda.amp``: mixed precision on a GPU, which this build has not.
+"""``torch.cuda.amp``: ``autocast`` does nothing here; ``GradScaler`` scales where there is a device.
 
 Source: https://docs.pytorch.org/docs/stable/amp.html
 """
@@ -20,14 +20,14 @@ custom_bwd = _functools.partial(_custom_bwd, device_type="cuda")
 
 
 class autocast(_autocast):  # noqa: N801 - PyTorch's name
-    """``torch.amp.autocast("cuda", ...)``: warns and does nothing, for there is no GPU."""
+    """``torch.amp.autocast("cuda", ...)``: warns and does nothing, whether there is a device or not."""
 
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
         super().__init__("cuda", dtype, enabled, cache_enabled)
 
 
 class GradScaler(_GradScaler):
-    """``torch.amp.GradScaler("cuda", ...)``: warns and passes everything through, for there is no GPU."""
+    """``torch.amp.GradScaler("cuda", ...)``: without a device it warns and passes everything through."""
 
     def __init__(
         self,

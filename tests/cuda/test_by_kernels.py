@@ -291,3 +291,15 @@ def test_recurrent_layers(on_device, name):
     for expected, there in zip(*found, strict=True):
         same(there, expected.cpu(), 1e-5)
     on_device()
+
+
+def test_a_scaler_leaves_out_what_is_not_finite(on_device):
+    w = jtorch.ones(2, device="cuda", requires_grad=True)
+    optimizer, scaler = jtorch.optim.SGD([w], lr=1.0), jtorch.amp.GradScaler("cuda", init_scale=8.0)
+    for factor, expected, scale in ((1.0, [0.0, 0.0], 8.0), (jtorch.inf, [0.0, 0.0], 4.0)):
+        optimizer.zero_grad()
+        scaler.scale((w * factor).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert w.tolist() == expected and scaler.get_scale() == scale
+    on_device()
