@@ -56,7 +56,7 @@ class Computing:
                 f"{op.name} of a tensor on {device.name}: parts of complex numbers share no memory there; "
                 "take x.cpu() first"
             )
-        values = tuple([_brought(v, device) for v in values])
+        values = tuple([_brought(v, device) for v in _with_seeds(op, values)])
         if device.name.type == "cuda" and (_halves(values) or statics.get("dtype") in HALVES):
             found = self._in_float32(op, device, values, statics)
             if found is not None:
@@ -227,6 +227,17 @@ def common_device(given: Iterable[Any], may_index: bool = True) -> Any:
         if not (may_index and value.dtype.kind in "iub"):
             raise RuntimeError(MIXED.format(found.device, "cpu"))
     return found.block.memory
+
+
+def _with_seeds(op: Op, values: tuple) -> tuple:
+    """``values`` with what numbers a draw as arrays: a constant would have kernels for each draw."""
+    if not _SEEDS.intersection(op.arrays):
+        return values
+    named = zip(op.arrays, values, strict=True)
+    return tuple([np.asarray(v, np.uint64) if name in _SEEDS else v for name, v in named])
+
+
+_SEEDS = frozenset({"seed", "call"})
 
 
 def _brought(value: Any, device: Any) -> Any:

@@ -196,6 +196,15 @@ def test_draws_are_those_of_the_host(name):
     same(found[1], found[0])
 
 
+def test_each_draw_is_by_the_same_kernels(cuda):
+    for dtype in (jtorch.float32, jtorch.float64):
+        x = jtorch.ones(9, dtype=dtype, device="cuda")
+        F.dropout(x, 0.5)
+        before = cuda.fake.calls.count("cuModuleLoadDataEx")
+        assert len({tuple(F.dropout(x, 0.5).tolist()) for _ in range(4)}) > 1
+        assert cuda.fake.calls.count("cuModuleLoadDataEx") == before
+
+
 def test_draws_from_what_is_no_probability():
     for place in ("cpu", "cuda"):
         with pytest.raises(RuntimeError, match="p_in"):
