@@ -312,3 +312,20 @@ def test_a_scaler_leaves_out_what_is_not_finite(on_device):
         scaler.update()
         assert w.tolist() == expected and scaler.get_scale() == scale
     on_device()
+
+
+@pytest.mark.slow
+def test_counts_of_steps_do_not_have_kernels_each(cuda, on_device):
+    def averaged(place):
+        average = jtorch.zeros(3, device=place)
+        for k in range(24):
+            average = average + (jtorch.full((3,), float(k), device=place) - average) / (k + 1)
+        return average
+
+    same(averaged("cuda"), averaged("cpu"))
+    before = cuda.fake.calls.count("cuModuleLoadDataEx")
+    x = jtorch.ones(3, device="cuda")
+    for k in range(100, 140):
+        x / k
+    assert cuda.fake.calls.count("cuModuleLoadDataEx") - before <= 1
+    on_device()

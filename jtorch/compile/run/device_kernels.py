@@ -7,6 +7,7 @@ errors is waited for; nothing else is.
 
 from __future__ import annotations
 
+import functools
 import logging
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -54,11 +55,15 @@ class Cache:
     def __init__(self, memory: Any) -> None:
         self._memory = memory
         self._made = lru_cache(maxsize=2048)(self._make)
+        self._counts: dict[Callable, set[tuple[int, ...]]] = {}  # the ints that a function was called with
         self._numbers: dict[tuple, set[tuple[str, ...]]] = {}  # of a formula that looks at them: those met
 
     def call_of(
         self, function: Callable, values: tuple, statics: dict[str, Any], moves: Any, parts: Any
     ) -> Call | None:
+        if self._has_new_counts(function, values):
+            call = self.call_of(function, _as_floats(values), statics, moves, parts)
+            return None if call is None else functools.partial(_called_with_floats, call)
         numbers: list[float] = []
         try:
             form = form_of(values, [], numbers)
@@ -74,6 +79,19 @@ class Cache:
             return None
         met.add(digits)
         return self._made(function, _of_numbers(form, iter(numbers)), fixed, moves, parts)
+
+    def _has_new_counts(self, function: Callable, values: tuple) -> bool:
+        """Whether it has been called with many ints, which are constants of kernels, and now with another
+        one that is as good as a float, which is none."""
+        counts = tuple([value for value in values if value.__class__ is int])
+        met = self._counts.setdefault(function, set()) if counts else set()
+        if not counts or counts in met:
+            return False
+        if len(met) < _MOST_NUMBERS:
+            met.add(counts)
+            return False
+        arrays = [value for value in values if value.__class__ is DeviceArray]
+        return max(map(abs, counts)) < 1 << 24 and all(a.dtype.kind == "f" for a in arrays)
 
     def _make(self, function: Callable, form: tuple, fixed: tuple, moves: Any, parts: Any) -> Call | None:
         try:
@@ -103,6 +121,14 @@ def _has_routines(recording: Recording) -> bool:
 
 def _looks_at_numbers(values: tuple) -> Any:
     raise AssertionError("in the place of a call")
+
+
+def _called_with_floats(call: Call, values: tuple) -> Any:
+    return call(_as_floats(values))
+
+
+def _as_floats(values: tuple) -> tuple:
+    return tuple([float(value) if value.__class__ is int else value for value in values])
 
 
 def _has_numbers(form: Any) -> bool:
