@@ -341,6 +341,10 @@ class Evaluator:
         """``xp`` for gradients beside ``value``: where that lies."""
         return self.xp
 
+    def namespace_at(self, place: Any) -> Any:
+        """``xp`` for what is drawn for a device: the host's, where its elements are copied there."""
+        return self.xp
+
     def as_value(self, value: Any) -> Any:
         """A NumPy scalar, an array or a traced value as what a Tensor stores."""
         raise NotImplementedError

@@ -15,10 +15,9 @@ from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.dtypes import get_default_dtype
 from jtorch.core.generator import Generator, default_generator
 from jtorch.eager.binding import APPLY, into
-from jtorch.eager.factory import factory, number, size_named, size_tuple, sizes
+from jtorch.eager.factory import PLACE, factory, number, size_named, size_tuple, sizes
 from jtorch.eager.functions.complex_numbers import view_as_complex
 from jtorch.eager.messages import broadcast_mismatch, long_name
-from jtorch.eager.placement import beside
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
 
@@ -30,20 +29,24 @@ _C_NAMES = {
 }  # fmt: skip
 
 
-def bits(shape: tuple[int, ...], generator: Generator | None) -> Tensor:
-    """Random uint64, the next op's numbers of ``generator``."""
+def bits(shape: tuple[int, ...], generator: Generator | None, place: Any = None) -> Tensor:
+    """Random uint64, the next numbers of ``generator``; on the device of the factory that runs, if not on
+    ``place``."""
     context = op_module.CONTEXT.get()
     seed, call = context.evaluator.next_call(generator or default_generator)
-    return wrap(context.xp.random_bits(seed, call, shape=shape, dtype=np.dtype(np.uint64)))
+    xp = context.evaluator.namespace_at(place or PLACE.get())
+    return wrap(xp.random_bits(seed, call, shape=shape, dtype=np.dtype(np.uint64)))
 
 
-def draw(kind: str, shape: tuple[int, ...], generator: Generator | None, target: np.dtype) -> Tensor:
+def draw(
+    kind: str, shape: tuple[int, ...], generator: Generator | None, target: np.dtype, place: Any = None
+) -> Tensor:
     """Floats of a transform of bits ("uniform", "normal", "exponential") in the dtype ``target``."""
     if target.kind == "c":
-        parts = draw(kind, (*shape, 2), generator, dt.of(target).to_real().numpy)
+        parts = draw(kind, (*shape, 2), generator, dt.of(target).to_real().numpy, place)
         return view_as_complex(parts * math.sqrt(0.5) if kind == "normal" else parts)
     exact = target if target in (_FLOAT32, _FLOAT64) else _FLOAT32
-    out = APPLY[kind](bits(shape, generator), dtype=exact)
+    out = APPLY[kind](bits(shape, generator, place), dtype=exact)
     if target is exact:
         return out
     if kind == "uniform":  # rounded to the nearest the largest would be 1, which is not below 1
@@ -183,8 +186,8 @@ def normal(
     if isinstance(std, Tensor):
         std = APPLY["checked"](std.detach(), test="deviation")
     mean = mean.detach() if isinstance(mean, Tensor) else mean
-    drawn = draw("normal", shape, generator, target)
-    return (beside(given[0], drawn) if given else drawn) * std + mean
+    drawn = draw("normal", shape, generator, target, given[0].device if given else None)
+    return drawn * std + mean
 
 
 def _common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
@@ -225,9 +228,8 @@ def successes(shape: tuple[int, ...], p: Any, generator: Any, target: np.dtype) 
         p = APPLY["checked"](APPLY["cast"](p.detach(), dtype=exact), test="probability")
     elif not 0.0 <= p <= 1.0:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
-    drawn = draw("uniform", shape, generator, exact)
-    below = APPLY["lt"](drawn.to(p.device) if isinstance(p, Tensor) else drawn, p)
-    return APPLY["cast"](below, dtype=target)
+    drawn = draw("uniform", shape, generator, exact, p.device if isinstance(p, Tensor) else None)
+    return APPLY["cast"](APPLY["lt"](drawn, p), dtype=target)
 
 
 def multinomial(
@@ -249,7 +251,7 @@ def multinomial(
     if replacement and num_samples > 1:
         found = _with_replacement(weights, num_samples, generator)
     else:
-        keys = weights / beside(input, draw("exponential", tuple(input.shape), generator, _FLOAT64))
+        keys = weights / draw("exponential", tuple(input.shape), generator, _FLOAT64, input.device)
         axis = input.ndim - 1
         found = APPLY["sort_order"](-keys, axis=axis, descending=False).narrow(axis, 0, num_samples).clone()
     return found if out is None else into(out, found, "multinomial")
@@ -258,7 +260,7 @@ def multinomial(
 def _with_replacement(weights: Tensor, num_samples: int, generator: Any) -> Tensor:
     reached = weights.cumsum(-1)
     shape = (*weights.shape[:-1], num_samples)
-    drawn = beside(weights, draw("uniform", shape, generator, _FLOAT64))
+    drawn = draw("uniform", shape, generator, _FLOAT64, weights.device)
     wanted = drawn * reached.narrow(-1, weights.shape[-1] - 1, 1)
     found = APPLY["searchsorted"](reached, wanted, right=True)
     return found.clamp(max=weights.shape[-1] - 1)
@@ -285,14 +287,14 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     target = input._data.dtype
     if target.kind not in "fV":
         raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{long_name(target)}'")
-    u = beside(input, draw("uniform", tuple(input.shape), generator, _FLOAT64))
+    u = draw("uniform", tuple(input.shape), generator, _FLOAT64, input.device)
     return APPLY["cast"](APPLY["poisson_quantile"](u, input.detach().to(dt.float64)), dtype=target)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Successes in ``count`` tries of probability ``prob``: floating-point tensors that broadcast."""
     shape = _common_shape([tuple(count.shape), tuple(prob.shape)])
-    u = beside(count, draw("uniform", shape, generator, _FLOAT64))
+    u = draw("uniform", shape, generator, _FLOAT64, count.device)
     wide = [t.detach().to(dt.float64).expand(shape) for t in (count, prob)]
     return APPLY["cast"](APPLY["binomial_quantile"](u, *wide), dtype=count._data.dtype)
 

@@ -45,7 +45,7 @@ def uniform_(self: Tensor, *bounds: float, generator: Any = None, **named: float
             f"uniform_ expects to-from <= std::numeric_limits<{kind}>::max(), but found to={high:g} and "
             f"from={low:g} which result in to-from to exceed the limit"
         )
-    return self.copy_(draw("uniform", tuple(self.shape), generator, target) * (high - low) + low)
+    return self.copy_(draw("uniform", tuple(self.shape), generator, target, self.device) * (high - low) + low)
 
 
 def _from_to(name: str, bounds: tuple, named: dict[str, Any], low: Any, high: Any) -> tuple[Any, Any]:
@@ -62,7 +62,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any
     """Overwrite with normal numbers."""
     target = float_target(self.dtype, "normal_kernel_cpu")
     check_deviation(std)
-    return self.copy_(draw("normal", tuple(self.shape), generator, target) * std + mean)
+    return self.copy_(draw("normal", tuple(self.shape), generator, target, self.device) * std + mean)
 
 
 def _continuous(self: Tensor, name: str) -> None:
@@ -78,7 +78,9 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
     _continuous(self, "Exponential")
     if not lambd > 0.0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
-    return self.copy_(draw("exponential", tuple(self.shape), generator, self._data.dtype) / lambd)
+    return self.copy_(
+        draw("exponential", tuple(self.shape), generator, self._data.dtype, self.device) / lambd
+    )
 
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
@@ -104,7 +106,7 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Overwrite with the number of tries up to the first success of probability ``p``."""
     if not 0.0 < p < 1.0:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
-    waits = draw("exponential", tuple(self.shape), generator, _FLOAT64) / -math.log1p(-p)
+    waits = draw("exponential", tuple(self.shape), generator, _FLOAT64, self.device) / -math.log1p(-p)
     return self.copy_(APPLY["floor"](waits) + 1.0 if self.is_floating_point() else _counts(waits))
 
 
@@ -117,7 +119,7 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
     _continuous(self, "Cauchy")
     if not sigma > 0.0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
-    above, below = (draw("normal", tuple(self.shape), generator, _FLOAT64) for _ in "12")
+    above, below = (draw("normal", tuple(self.shape), generator, _FLOAT64, self.device) for _ in "12")
     return self.copy_(above / below * sigma + median)
 
 
@@ -126,7 +128,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     target = float_target(self.dtype, "log_normal_cpu")
     if not std > 0.0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
-    return self.copy_((draw("normal", tuple(self.shape), generator, target) * std + mean).exp())
+    return self.copy_((draw("normal", tuple(self.shape), generator, target, self.device) * std + mean).exp())
 
 
 def _where_elements_are(method: Callable) -> Callable:

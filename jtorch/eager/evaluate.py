@@ -38,6 +38,9 @@ class Eager(Evaluator):
     def namespace(self, value: Any) -> Any:
         return self.on_device.xp(value.block.memory) if value.__class__ is DeviceArray else self.xp
 
+    def namespace_at(self, place: Any) -> Any:
+        return self.on_device.xp(memory_of(place)) if place.type == "cuda" else self.xp
+
     def backward(self, node: Any, xp: Any, g: Any) -> Any:
         return self.on_device.gradient(node, g) if lies_on_device(g) else node.backward(xp, g)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,10 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
                 result = result.reshape(out.shape)
             result = into(out, result, name)
         else:
-            result = core(*args, dtype=dtype, **named)
+            if place is devices.CPU:
+                result = core(*args, dtype=dtype, **named)
+            else:
+                result = _at(place, core, *args, dtype=dtype, **named)
             if place is not devices.CPU and (device is not None or not is_like):
                 result = result.to(place)
         if takes_order and "memory_format" in named:
@@ -72,6 +76,19 @@ def factory(core: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return result.requires_grad_() if requires_grad else result
 
     return made
+
+
+def _at(place: Any, core: Callable, *args: Any, **named: Any) -> Tensor:
+    """What ``core`` makes, which may draw it on ``place``."""
+    before = PLACE.set(place)
+    try:
+        return core(*args, **named)
+    finally:
+        PLACE.reset(before)
+
+
+PLACE: ContextVar[Any] = ContextVar("jtorch_place", default=devices.CPU)
+"""Where the factory that runs puts its result: draws may be made there."""
 
 
 def _outline(tensor: Tensor) -> Tensor:

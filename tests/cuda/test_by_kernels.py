@@ -196,6 +196,31 @@ def test_draws_are_those_of_the_host(name):
     same(found[1], found[0])
 
 
+MADE = {
+    "rand": lambda place: jtorch.rand(3, 4, device=place),
+    "randn": lambda place: jtorch.randn(5, device=place, dtype=jtorch.float64),
+    "randn of halves": lambda place: jtorch.randn(5, device=place, dtype=jtorch.float16),
+    "randint": lambda place: jtorch.randint(3, 9, (7,), device=place),
+    "randn_like": lambda place: jtorch.randn_like(jtorch.zeros(3, device=place)),
+    "normal_": lambda place: jtorch.zeros(6, device=place).normal_(1.0, 2.0),
+    "uniform_": lambda place: jtorch.zeros(2, 3, device=place).uniform_(-1.0, 1.0),
+    "exponential_": lambda place: jtorch.zeros(6, device=place).exponential_(),
+    "bernoulli": lambda place: jtorch.full((9,), 0.3, device=place).bernoulli(),
+    "normal": lambda place: jtorch.normal(jtorch.arange(4.0, device=place), 1.0),
+}
+
+
+@each("name", MADE)
+def test_draws_are_made_there(on_device, name):
+    found = []
+    for place in ("cpu", "cuda"):
+        jtorch.manual_seed(9)
+        found.append([MADE[name](place) for _ in range(2)])
+    for expected, there in zip(*found, strict=True):
+        same(there, expected, 1e-6 if name == "exponential_" else 0.0)
+    on_device()
+
+
 def test_each_draw_is_by_the_same_kernels(cuda):
     for dtype in (jtorch.float32, jtorch.float64):
         x = jtorch.ones(9, dtype=dtype, device="cuda")

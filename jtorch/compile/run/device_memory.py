@@ -146,7 +146,12 @@ class DeviceMemory:
         return array if array.in_order else self.copied(array)
 
     def made(self, op: Op, at_once: Callable, values: tuple, statics: dict[str, Any]) -> Any:
-        """What an op makes of no arrays; ``at_once`` does on the host, but for one number throughout."""
+        """What an op makes of no arrays; ``at_once`` does on the host, but for one number throughout, and for
+        random bits."""
+        if op is BY_NAME["random_bits"]:
+            seeds = tuple([self.uploaded(np.asarray(v, np.uint64)) for v in values])
+            call = self.kernels(op.body, seeds, statics)
+            return self.uploaded(at_once(*values, **statics)) if call is None else call(seeds)
         if op is BY_NAME["full"] and math.prod(statics["shape"]) > 1:
             return self.filled(at_once(*values, **statics | {"shape": ()}), tuple(statics["shape"]))
         return self.uploaded(at_once(*values, **statics))
