@@ -122,6 +122,23 @@ def test_gradients_of_running_sums(on_device):
     on_device()
 
 
+@each("kind", ["float32", "int64"])
+def test_places_in_sorted_sequences(on_device, kind):
+    dtype = getattr(jtorch, kind)
+    sequence = jtorch.tensor([[0, 1, 1, 3], [2, 2, 5, 6]], dtype=dtype)
+    wanted = jtorch.tensor([[1, 0, 7], [2, 6, -1]], dtype=dtype)
+    if dtype.is_floating_point:
+        sequence[1, 3], wanted[0, 2], wanted[1, 0] = np.nan, np.nan, np.inf
+    for right in (False, True):
+        for rows in (sequence, sequence[0]):
+            expected = jtorch.searchsorted(rows, wanted, right=right)
+            same(jtorch.searchsorted(rows.cuda(), wanted.cuda(), right=right), expected)
+        same(jtorch.bucketize(wanted.cuda(), sequence[0].cuda()), jtorch.bucketize(wanted, sequence[0]))
+    none = jtorch.zeros(0, dtype=dtype)
+    same(jtorch.searchsorted(none.cuda(), wanted.cuda()), jtorch.searchsorted(none, wanted))
+    on_device()
+
+
 def put(x, indices, value, **options):
     return x.clone().index_put_(indices, value, **options)
 

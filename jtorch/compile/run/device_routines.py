@@ -296,3 +296,38 @@ def _checked(memory: Any, xp: Any, values: tuple, statics: dict[str, Any]) -> An
     axes = tuple(range(right.ndim))
     wrong = right.size and not xp.min(xp.cast(right, dtype=_INT), axis=axes, keepdims=False).item()
     return None if wrong else memory.copied(x)
+
+
+# -- places in sorted sequences ----------------------------------------------------------------------------
+
+_BISECTED = """
+begin = (j // m) * n * rows
+value = x[j]{truth}
+low, high = 0, n
+while low < high:
+    middle = (low + high) // 2
+    element = sequence[begin + middle]{truth}
+    if {after}:
+        high = middle
+    else:
+        low = middle + 1
+y[j] = low
+"""
+
+
+@_routine
+def _searchsorted(memory: Any, xp: Any, values: tuple, statics: dict[str, Any]) -> Any:
+    """A thread bisects for each value; what can't be compared with it counts as before it, as on the host."""
+    sequence, wanted = values
+    if sequence.dtype != wanted.dtype or not _is_ordered(sequence):
+        return None
+    sequence, wanted = memory.in_order(sequence), memory.in_order(wanted)
+    out = memory.empty(_INT, wanted.shape)
+    m = wanted.shape[-1] if sequence.ndim > 1 else max(wanted.size, 1)
+    after = "element > value" if statics["right"] else "element >= value"
+    text = _BISECTED.format(truth=_truth(sequence), after=after)
+    kind = _kind(sequence.dtype)
+    bisected = kernel("bisected", f"n m rows sequence:{kind}* x:{kind}* y:i64*", text)
+    rows = int(sequence.ndim > 1)
+    launch(memory, bisected, wanted.size, sequence.shape[-1], m, rows, sequence, wanted, out)
+    return out
