@@ -344,6 +344,9 @@ def test_halves_of_a_word():
     assert result("mov.b64 {{%r9, {0}}}, {1};", a, out=np.uint32).tolist() == [0x01234567, 0, 2**32 - 1]
     turned = result("mov.b64 {{%r9, %r10}}, {1}; mov.b64 {0}, {{%r10, %r9}};", a, out=np.uint64)
     assert turned.tolist() == [0x89ABCDEF01234567, 0, 2**64 - 1]
+    b = np.array([0x01234567, 2**32 - 1], np.uint32)
+    turned = result("mov.b32 {{%rs7, %rs8}}, {1}; mov.b32 {0}, {{%rs8, %rs7}};", b, out=np.uint32)
+    assert turned.tolist() == [0x45670123, 2**32 - 1]
 
 
 def test_bits_of_floats():

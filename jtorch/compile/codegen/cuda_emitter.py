@@ -35,6 +35,10 @@ class CudaEmitter(Emitter):
         shared = [f"    {n} = cuda.shared.array({THREADS}, {t})" for n, t in self.shared.items()]
         return self._module(entry, [*shared, *self.writer.lines], ["from numba import cuda"])
 
+    def _number_of_bool(self, text: str) -> str:
+        """numba-cuda has no ``max`` of bools: it would compile Numba's for the device at hand."""
+        return f"int64({text})"
+
     def _fail(self, number: int) -> None:
         """Every thread writes the same 1 into the word of its error: no order shows."""
         with self.writer.block(f"if {self.guard}:") if self.guard else nullcontext():

@@ -223,9 +223,12 @@ class Emitter(ABC):
         if value.dtype in HALVES or any(v.dtype in HALVES for v in value.args):
             return self._moved_or_converted(value, scope)
         args = [self._name(v, scope) for v in value.args]
+        kind = next((v.dtype for v in reversed(value.args)), value.dtype)
+        is_of_bools = value.dtype.kind == kind.kind == "b" and op.dtype == "promote"
+        if is_of_bools:
+            args = list(map(self._number_of_bool, args))
         names = dict(zip(op.arrays, args, strict=True))
         names |= {k: self._name(v, scope) for k, v in value.named.items()}
-        kind = next((v.dtype for v in reversed(value.args)), value.dtype)
         integer = kind.kind != "f"
         template = op.integer_text if integer and op.integer_text else op.text
         assert template is not None
@@ -234,9 +237,13 @@ class Emitter(ABC):
         out = short(value.dtype)
         names |= {"t": short(kind), "to": out, "out": _cast_name(value.dtype), "kind": name_of(kind)}
         text = template.format(**names, convert=_conversion(kind, value.dtype))
-        if value.dtype.kind == kind.kind == "b" and op.dtype == "promote":  # True + True is 2 here
+        if is_of_bools:  # True + True is 2 here
             text = f"({text}) != 0"
         return f"{_cast_name(value.dtype)}({text})" if _cast_name(value.dtype) in _SMALL_INTS else text
+
+    def _number_of_bool(self, text: str) -> str:
+        """A bool as what operators and functions of numbers take."""
+        return text
 
     def _moved_or_converted(self, value: Compute, scope: dict[Value, str]) -> str:
         """Floats of 16 bits are their bits here: see ``graph/halves.py``."""
@@ -370,6 +377,8 @@ class Emitter(ABC):
 
     def _combined(self, r: Reduce, a: str, b: str) -> str:
         combine = r.op.combine or ""
+        if r.dtype.kind == "b":  # the larger of two bools is whether any is true
+            combine = {"maximum": "logical_or", "minimum": "logical_and"}.get(combine, combine)
         if combine in ("logical_or", "logical_and"):
             a = f"({a} != 0)" if "[" in a else a
             sign = "&" if combine == "logical_and" else "|"  # no branch: the loop shall use vectors

@@ -174,19 +174,21 @@ def _move(writer: Writer, item: Instruction) -> list[str]:
 
 
 def _move_halves(writer: Writer, item: Instruction) -> list[str]:
-    """``mov.b64 {low, high}, x`` and ``mov.b64 x, {low, high}``"""
-    if item.kind != "b64":
-        raise PtxError("halves are known of .b64 alone")
+    """``mov.b64 {low, high}, x`` and ``mov.b64 x, {low, high}``, and the same of ``.b32``"""
+    if item.kind not in ("b64", "b32"):
+        raise PtxError("halves are known of .b64 and .b32 alone")
+    bits = SIZES[item.kind] * 4  # of a half
+    half, all_of_it = f"u{bits}", f"u{2 * bits}"
     target, source = item.operands
     if isinstance(target, Pack):
         low, high = target.parts
-        whole = writer.read(source, "u64")
+        whole = writer.read(source, all_of_it)
         return [
-            writer.assign(low, f"{whole}.astype(U4)", "u32"),
-            writer.assign(high, f"({whole} >> 32).astype(U4)", "u32"),
+            writer.assign(low, f"{whole}.astype({array_type(half)})", half),
+            writer.assign(high, f"({whole} >> {bits}).astype({array_type(half)})", half),
         ]
-    low, high = (f"{writer.read(part, 'u32')}.astype(U8)" for part in source.parts)
-    return [writer.assign(target, f"{low} | ({high} << 32)", "u64")]
+    low, high = (f"{writer.read(part, half)}.astype({array_type(all_of_it)})" for part in source.parts)
+    return [writer.assign(target, f"{low} | ({high} << {bits})", all_of_it)]
 
 
 @_rule("cvta")
