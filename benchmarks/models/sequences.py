@@ -31,51 +31,52 @@ def _series(batch: int, length: int, width: int) -> list[tuple[np.ndarray, np.nd
     ]
 
 
-def tanh_rnn(torch: Any) -> Program:
+def tanh_rnn(torch: Any, batch: int = 32, length: int = 32, width: int = 64) -> Program:
     nn = torch.nn
 
     class Net(nn.Module):  # type: ignore[name-defined] # jtorch's or torch's
         def __init__(self) -> None:
             super().__init__()
-            self.cell, self.head = nn.RNNCell(2, 64), nn.Linear(64, 10)
+            self.cell, self.head = nn.RNNCell(2, width), nn.Linear(width, 10)
 
         def forward(self, x: Any) -> Any:  # (batch, length, 2)
-            h = torch.zeros(x.shape[0], 64)
+            h = torch.zeros(x.shape[0], width, dtype=x.dtype, device=x.device)
             for t in range(x.shape[1]):
                 h = self.cell(x[:, t], h)
             return self.head(h)
 
-    return training(torch, Net(), _series(32, 32, 2))
+    return training(torch, Net(), _series(batch, length, 2))
 
 
-def lstm(torch: Any) -> Program:
+def lstm(torch: Any, batch: int = 16, length: int = 32, width: int = 64) -> Program:
     nn = torch.nn
 
     class Net(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
-            self.lstm, self.head = nn.LSTM(32, 64, batch_first=True), nn.Linear(64, 10)
+            self.lstm, self.head = nn.LSTM(width // 2, width, batch_first=True), nn.Linear(width, 10)
 
         def forward(self, x: Any) -> Any:
             return self.head(self.lstm(x)[0][:, -1])
 
-    return training(torch, Net(), _series(16, 32, 32))
+    return training(torch, Net(), _series(batch, length, width // 2))
 
 
-def language_model(torch: Any) -> Program:
+def language_model(
+    torch: Any, length: int = 35, batch: int = 20, width: int = 200, words: int = 2000
+) -> Program:
     nn = torch.nn
-    words = 2000
 
     class Net(nn.Module):  # type: ignore[name-defined]
         def __init__(self) -> None:
             super().__init__()
-            self.words, self.lstm = nn.Embedding(words, 200), nn.LSTM(200, 200, 2)
-            self.head = nn.Linear(200, words)
+            self.words, self.lstm = nn.Embedding(words, width), nn.LSTM(width, width, 2)
+            self.head = nn.Linear(width, words)
 
         def forward(self, x: Any) -> Any:  # (length, batch)
             return self.head(self.lstm(self.words(x))[0])
 
-    return training(torch, Net(), _tokens(35, 20, words))
+    return training(torch, Net(), _tokens(length, batch, words))
 
 
 def _decoder(torch: Any, words: int, length: int, layers: int, heads: int, width: int) -> Any:
@@ -120,13 +121,17 @@ def _decoder(torch: Any, words: int, length: int, layers: int, heads: int, width
     return Net()
 
 
+def decoder(torch: Any, batch: int, words: int, length: int, layers: int, heads: int, width: int) -> Program:
+    return training(torch, _decoder(torch, words, length, layers, heads, width), _tokens(batch, length, words))
+
+
 def gpt(torch: Any) -> Program:
-    return training(torch, _decoder(torch, 65, 64, 2, 4, 64), _tokens(8, 64, 65))
+    return decoder(torch, 8, 65, 64, 2, 4, 64)
 
 
 def nano_gpt(torch: Any) -> Program:
-    return training(torch, _decoder(torch, 65, 64, 4, 4, 128), _tokens(12, 64, 65))
+    return decoder(torch, 12, 65, 64, 4, 4, 128)
 
 
 def makemore(torch: Any) -> Program:
-    return training(torch, _decoder(torch, 27, 16, 4, 4, 64), _tokens(32, 16, 27))
+    return decoder(torch, 32, 27, 16, 4, 4, 64)

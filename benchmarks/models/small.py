@@ -41,14 +41,16 @@ def mlp_512(torch: Any) -> Program:
     return perceptron(torch, 128, 784, 512, 512, 10)
 
 
-def autoencoder(torch: Any) -> Program:
+def autoencoder(torch: Any, batch: int = 128, sizes: tuple[int, int, int] = (784, 400, 20)) -> Program:
+    """``sizes``: of an image, a hidden layer and the code."""
     nn, F = torch.nn, torch.nn.functional
+    size, wide, code = sizes
 
     class Net(nn.Module):  # type: ignore[name-defined] # jtorch's or torch's
         def __init__(self) -> None:
             super().__init__()
-            self.fc1, self.mean, self.spread = nn.Linear(784, 400), nn.Linear(400, 20), nn.Linear(400, 20)
-            self.fc3, self.fc4 = nn.Linear(20, 400), nn.Linear(400, 784)
+            self.fc1, self.mean = nn.Linear(size, wide), nn.Linear(wide, code)
+            self.spread, self.fc3, self.fc4 = nn.Linear(wide, code), nn.Linear(code, wide), nn.Linear(wide, size)
 
         def forward(self, x: Any, noise: Any) -> Any:
             h = F.relu(self.fc1(x))
@@ -62,5 +64,5 @@ def autoencoder(torch: Any) -> Program:
         return error - 0.5 * torch.sum(1 + logvar - mean.pow(2) - logvar.exp())
 
     generator = np.random.default_rng(2)
-    data = [(x, generator.standard_normal((128, 20), np.float32)) for x, _ in _rows(128, 784)]
+    data = [(x, generator.standard_normal((batch, code), np.float32)) for x, _ in _rows(batch, size)]
     return training(torch, Net(), data, loss)

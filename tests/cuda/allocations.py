@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tests.cuda.ptx import memory as ptx
+
 BASE = 0x0700_0000_0000_0000  # added to the host's addresses: to use one on the host crashes
 ALIGNMENT, GUARD = 256, 256
 NEW, FREED = 0xCB, 0xDD
@@ -82,10 +84,14 @@ class Touched:
 
 
 class Memory:
-    """All allocations there ever were, in the order of their addresses."""
+    """All allocations there ever were, in the order of their addresses. ``seen`` are those that kernels may
+    touch: nobody tells a driver what memory is for, so in all of it several threads may write one value to
+    one place, as they do to words of errors. ``plans.py`` knows better, and allows that there alone."""
 
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
+        self.seen = ptx.Memory()
+        self.whose: dict[ptx.Allocation, Allocation] = {}
         self._bases: list[int] = []
         self._made = 0
         self._touched: Touched | None = None
@@ -96,8 +102,11 @@ class Memory:
         base = room.ctypes.data + begin + BASE
         k = bisect.bisect(self._bases, base)
         self._bases.insert(k, base)
-        self.allocations.insert(k, Allocation(self._made, base, nbytes, room, begin))
+        self.allocations.insert(k, made := Allocation(self._made, base, nbytes, room, begin))
         self._made += 1
+        if nbytes:
+            shown = ptx.Allocation(base, made.data, str(made), made.written, flags=True)
+            self.whose[self.seen.add(shown)] = made
         return base
 
     def free(self, address: int) -> None:
@@ -107,6 +116,10 @@ class Memory:
         self.check_guards(allocation)
         allocation.data[...] = FREED
         allocation.freed = True
+        shown = self.seen.at(allocation.base)
+        if shown is not None:
+            self.seen.remove(shown)
+            del self.whose[shown]
 
     def check_guards(self, *allocations: Allocation) -> None:
         for allocation in allocations or self.allocations:
