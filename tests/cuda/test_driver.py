@@ -9,25 +9,33 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from jtorch.core.errors import CudaError
-from jtorch.native.cuda import driver
-from tests.cuda.device import FakeDevice
+from jtorch.native.cuda import blas, device, driver, graph, memory
+from tests.cuda.device import NAMES, FakeDevice
+
+_WHEELS = {  # of NVIDIA's headers
+    "cuda.h": "nvidia-cuda-runtime",
+    "cublas_api.h": "nvidia-cublas",
+    "library_types.h": "nvidia-cuda-runtime",
+}
 
 
-def header() -> str:
-    """cuda.h without comments, from the wheel nvidia-cuda-runtime."""
-    for name in ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"):
+def header(name: str = "cuda.h") -> str:
+    """A header without comments, from its wheel."""
+    wheel = _WHEELS[name]
+    for package in (wheel, f"{wheel}-cu12"):
         try:
-            files = metadata.files(name) or []
+            files = metadata.files(package) or []
         except metadata.PackageNotFoundError:
             continue
         for file in files:
             path = Path(str(file.locate()))
-            if file.name == "cuda.h" and path.exists():
+            if file.name == name and path.exists():
                 return re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(), flags=re.S)
-    pytest.skip("cuda.h is not installed (the wheel nvidia-cuda-runtime)")
+    pytest.skip(f"{name} is not installed (the wheel {wheel})")
 
 
 def differences(table: str, text: str) -> list[str]:
@@ -38,7 +46,9 @@ def differences(table: str, text: str) -> list[str]:
     found = []
     for symbol, types in driver.prototypes(table).items():
         name = symbols.get(symbol, symbol)
-        declared = re.search(rf"\bCUresult\s+CUDAAPI\s+{name}\s*\(([^)]*)\)", text)
+        declared = re.search(
+            rf"\b(?:CUresult\s+CUDAAPI|cublasStatus_t\s+CUBLASWINAPI)\s+{name}\s*\(([^)]*)\)", text
+        )
         if declared is None:
             found.append(f"{symbol}: not declared")
             continue
@@ -50,6 +60,62 @@ def differences(table: str, text: str) -> list[str]:
 
 def test_the_table_is_what_the_header_declares():
     assert differences(driver.LIBCUDA, header()) == []
+
+
+def test_the_table_of_cublas_is_what_its_header_declares():
+    assert differences(driver.CUBLAS, header("cublas_api.h")) == []
+    wrong = driver.CUBLAS.replace("int lda, long long int strideA", "int lda, int strideA")
+    (found,) = differences(wrong, header("cublas_api.h"))
+    assert found.startswith("cublasGemmStridedBatchedEx")
+
+
+# number in the source, what it is called in C, and where
+NUMBERS = {
+    "cuda.h": {
+        "CU_STREAM_NON_BLOCKING": device._NON_BLOCKING,
+        "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR": device._MAJOR,
+        "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR": device._MINOR,
+        "CU_JIT_ERROR_LOG_BUFFER": device._ERROR_LOG,
+        "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES": device._ERROR_LOG_SIZE,
+        "CU_STREAM_CAPTURE_MODE_RELAXED": graph._RELAXED,
+        "CU_STREAM_SET_CAPTURE_DEPENDENCIES": graph._SET,
+        "CUDA_ERROR_OUT_OF_MEMORY": memory.OUT_OF_MEMORY,
+    },
+    "cublas_api.h": {
+        "CUBLAS_COMPUTE_32F": blas._KINDS[np.dtype(np.float32)][1],
+        "CUBLAS_COMPUTE_64F": blas._KINDS[np.dtype(np.float64)][1],
+        "CUBLAS_GEMM_DEFAULT": blas._DEFAULT_ALGORITHM,
+        "CUBLAS_OP_N": 0,  # a bool is the number
+        "CUBLAS_OP_T": 1,
+        **{f"CUBLAS_STATUS_{name}": number for number, name in driver._CUBLAS_ERRORS.items()},
+    },
+    "library_types.h": {
+        "CUDA_R_32F": blas._KINDS[np.dtype(np.float32)][0],
+        "CUDA_R_64F": blas._KINDS[np.dtype(np.float64)][0],
+    },
+}
+
+
+@pytest.mark.parametrize("file", NUMBERS)
+def test_numbers_are_those_of_the_header(file):
+    text = header(file)
+    for name, number in NUMBERS[file].items():
+        (found,) = re.findall(rf"\b{name}\s*=\s*(-?\w+)", text)
+        assert int(found, 0) == number, name
+
+
+@pytest.mark.parametrize("name", ["CUDA_ERROR_" + name for name in NAMES.values()])
+def test_statuses_of_the_tests_device_are_those_of_the_header(name):
+    (found,) = re.findall(rf"\b{name}\s*=\s*(\d+)", header())
+    assert NAMES[int(found)] == name.removeprefix("CUDA_ERROR_")
+
+
+def test_the_symbols_are_exported_by_the_cublas_that_is_installed():
+    try:
+        found = driver.load_cublas()
+    except CudaError as error:
+        pytest.skip(str(error))
+    assert found.raw.keys() == driver.prototypes(driver.CUBLAS).keys()
 
 
 @pytest.mark.parametrize(

@@ -73,15 +73,17 @@ class Capture:
 
     @property
     def latest(self) -> list[int]:
-        """The nodes that the next one waits for: those that were put in last."""
-        status, count, found = ctypes.c_int(), ctypes.c_size_t(), ctypes.c_void_p()
+        """The nodes that the next one waits for: those that were put in last. Their edges' data are taken,
+        too, or a library that lets its kernels begin early would make the question an error."""
+        status, count = ctypes.c_int(), ctypes.c_size_t()
+        found, edges = ctypes.c_void_p(), ctypes.c_void_p()
         self.cuda.cuStreamGetCaptureInfo_v3(
             self.device.stream,
             ctypes.byref(status),
             None,
             None,
             ctypes.byref(found),
-            None,
+            ctypes.byref(edges),
             ctypes.byref(count),
         )
         if not count.value or not found.value:
