@@ -124,18 +124,24 @@ def _run_memory(p: Parser, options: Options, compiler: Any) -> int:
 
 def _cuda_arguments(p: Parser) -> None:
     _arguments(p, "NETWORK", "the networks")
+    p.add_argument(
+        "--peers", metavar="NAMES",
+        help="comma list of torch, torch.compile (its mode reduce-overhead), jax; default: none",
+    )  # fmt: skip
 
 
 def _run_cuda(p: Parser, options: Options, compiler: Any) -> int:
     opt.needs_rich(p)
     with opt.threads_and_empty_cache(options.threads):
         from benchmarks.costs import on_device
+        from benchmarks.costs.device_peers import PEERS
         from benchmarks.models.rows import MODELS
 
         rows = _chosen(p, options, tuple(MODELS))
+        peers = opt.peers_of(p, options, tuple(PEERS), ())
         if missing := on_device.missing():
             p.error(missing)
-        return on_device.run(rows, options.threads, options.quick, options.json)
+        return on_device.run(rows, peers, options.threads, options.quick, options.json)
 
 
 COMMANDS = (
@@ -167,8 +173,8 @@ COMMANDS = (
     ),
     Command(
         "cuda",
-        "Times steps of the fifteen networks on a CUDA device, where there is one. No hardware has run it: "
-        "it was written, and is tested, without a GPU.",
+        "Times steps of the fifteen networks on a CUDA device, where there is one, beside PyTorch and JAX. "
+        "No hardware has run it: it was written, and is tested, without a GPU.",
         _cuda_arguments,
         _run_cuda,
     ),

@@ -122,7 +122,9 @@ def _decoder(torch: Any, words: int, length: int, layers: int, heads: int, width
 
 
 def decoder(torch: Any, batch: int, words: int, length: int, layers: int, heads: int, width: int) -> Program:
-    return training(torch, _decoder(torch, words, length, layers, heads, width), _tokens(batch, length, words))
+    return training(
+        torch, _decoder(torch, words, length, layers, heads, width), _tokens(batch, length, words)
+    )
 
 
 def gpt(torch: Any) -> Program:

@@ -50,7 +50,11 @@ def autoencoder(torch: Any, batch: int = 128, sizes: tuple[int, int, int] = (784
         def __init__(self) -> None:
             super().__init__()
             self.fc1, self.mean = nn.Linear(size, wide), nn.Linear(wide, code)
-            self.spread, self.fc3, self.fc4 = nn.Linear(wide, code), nn.Linear(code, wide), nn.Linear(wide, size)
+            self.spread, self.fc3, self.fc4 = (
+                nn.Linear(wide, code),
+                nn.Linear(code, wide),
+                nn.Linear(wide, size),
+            )
 
         def forward(self, x: Any, noise: Any) -> Any:
             h = F.relu(self.fc1(x))

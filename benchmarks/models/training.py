@@ -10,7 +10,8 @@ import numpy as np
 from benchmarks.program import Program, torch_program
 
 how: str = ""
-"""What is done to a peer's model: "compile" or "channels_last"; set in the peer's own process."""
+"""What is done to a peer's model: "compile", "reduce-overhead", which is a mode of compiling, or
+"channels_last"; set in the peer's own process, or while the model is made."""
 
 wrap: Callable[[Any], Any] | None = None
 """What the model is put into before it is called: DistributedDataParallel; set in a process of several."""
@@ -46,6 +47,8 @@ def training(
     run = model
     if how == "compile":
         run = torch.compile(model)
+    elif how == "reduce-overhead":
+        run = torch.compile(model, mode=how)
     elif how == "channels_last":
         model.to(memory_format=torch.channels_last)
     if wrap is not None:
