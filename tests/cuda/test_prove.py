@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -45,5 +46,20 @@ def test_the_script_for_such_a_machine_says_what_it_would_do():
     )
     lines = done.stdout.splitlines()
     assert all(line.startswith("+ ") for line in lines)
-    assert lines[-1].endswith("/python -m tests.cuda.prove -k draws")
+    (checks,) = [line for line in lines if line.endswith("/python -m tests.cuda.prove -k draws")]
+    assert checks.startswith("+ timeout 400 build/on_gpu/venv/bin/python ")
+    assert any("compute-sanitizer" in line for line in lines[lines.index(checks) + 1 :])
     assert not (ROOT / "build" / "on_gpu").exists()
+
+
+def test_a_machine_without_network_takes_the_python_that_it_has():
+    done = subprocess.run(
+        ["bash", "tools/on_gpu.sh", "--dry-run", "--here"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHON": "python3.12", "LIMIT": "300"},
+    )
+    assert "+ timeout 300 python3.12 -m tests.cuda.prove\n" in done.stdout
+    assert "pip" not in done.stdout and "venv" not in done.stdout
