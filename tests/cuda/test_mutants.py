@@ -19,7 +19,7 @@ from jtorch.compile.plan.plan import Plan
 from jtorch.compile.target import Target
 from tests.compile.chain import Machine, arguments_of, trace
 from tests.compile.codegen.cuda_chain import plan_of
-from tests.compile.codegen.cuda_programs import MAPS, tensor
+from tests.compile.codegen.cuda_programs import MAPS, REDUCTIONS, tensor
 from tests.cuda.plans import OnPtxMachine, ptx_of
 from tests.cuda.ptx.errors import (
     BarrierDivergenceError,
@@ -44,6 +44,7 @@ PROGRAMS: dict[str, tuple[Callable, list[Any]]] = {
     "argmax": (lambda x: [x.argmax(1)], [ROWS]),
     "sum of all": (lambda x: [x.sum()], [ROWS]),
     "scatter": MAPS["embedding backward"],
+    "rows over what they read": REDUCTIONS["rows over what they read"],
 }
 SPLITS = 3  # blocks that share a result where that can be split
 
@@ -132,6 +133,7 @@ GUARDS: list[tuple[str, str, str, type[LaunchError]]] = [
         "live = k < kept\n    if not live:\n        return",
         BarrierDivergenceError,
     ),
+    ("rows over what they read", "i1 = lane if live else n1", "i1 = lane", RaceError),
     ("columns", "thread = lane * sides + side", "thread = lane + side", RaceError),
     ("columns", "if lane == 0 and live:", "if live:", RaceError),
     ("sum of all", "i0 = j", "i0 = j + 1", OutOfBoundsError),
