@@ -133,7 +133,7 @@ GUARDS: list[tuple[str, str, str, type[LaunchError]]] = [
         "live = k < kept\n    if not live:\n        return",
         BarrierDivergenceError,
     ),
-    ("rows over what they read", "i1 = lane if live else n1", "i1 = lane", RaceError),
+    ("rows over what they read", "while live and i1 < n1:", "while i1 < n1:", RaceError),
     ("columns", "thread = lane * sides + side", "thread = lane + side", RaceError),
     ("columns", "if lane == 0 and live:", "if live:", RaceError),
     ("sum of all", "i0 = j", "i0 = j + 1", OutOfBoundsError),
