@@ -43,6 +43,7 @@ class Effort:
 
 FULL = Effort(rounds=15, seconds=0.04)
 QUICK = Effort(rounds=3, seconds=0.004)
+_BOOKED = 0.001  # seconds until other threads rest: Linux books their time then, or every 4 ms
 UNSTABLE = 0.1  # of the median: an interquartile range that wide, of samples or of processes
 
 
@@ -147,6 +148,7 @@ class Calls:
                 result = function(*arguments)
             self.settle(result)
             took = seconds()
+            time.sleep(_BOOKED)
             self.cores_used = (time.process_time() - busy) / max(took, 1e-9)
             return took
 
