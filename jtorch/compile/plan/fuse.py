@@ -32,7 +32,7 @@ from jtorch.compile.graph.reads import (
     place_of,
     runs_in_loops,
 )
-from jtorch.core.op import BY_NAME, Kind
+from jtorch.core.op import Kind, Op
 
 MAX_ARRAYS = 24  # arrays that one kernel reads or writes: each is a pointer in a register or on the stack
 MAX_VIEWS = 46  # parts of arrays that it reads, each of which has an address: beyond, the loop spills
@@ -119,7 +119,6 @@ def fuse(graph: Graph, fuel: Fuel) -> Fused:
     return Fused(graph, steps, frozenset(stored), fuser.reader.made_by)
 
 
-_ADD = BY_NAME["add"]
 _NOBODY: set[Eqn] = set()
 _FARTHEST = 256  # groups between two, from which on nobody looks whether one leads to the other
 _NEAREST = 8  # groups with which one that reads the same memory is tried
@@ -272,21 +271,23 @@ class Fuser:
         gradient of a bias, while a product reads what ``step`` computes, which is in memory anyway."""
         if step.reduced is not None or sums.style is not Style.COLUMN:
             return False
-        found = (e.outputs[0] for e in sums.eqns if e.op.kind is Kind.REDUCTION)
+        found = (e for e in sums.eqns if e.op.kind is Kind.REDUCTION)
         return all(map(self._is_term, found)) and self._feeds_products(step)
 
-    def _is_term(self, var: Var) -> bool:
-        users = self.users.get(var, _NOBODY)
+    def _is_term(self, total: Eqn) -> bool:
+        (var,), users = total.outputs, self.users.get(total.outputs[0], _NOBODY)
         return bool(users) and all(
-            user.op is _ADD and any(self._is_sum(a, 1) for a in user.inputs if a is not var) for user in users
+            user.op.name == total.op.combine
+            and any(self._is_total(a, total.op, 1) for a in user.inputs if a is not var)
+            for user in users
         )
 
-    def _is_sum(self, atom: Atom, deep: int) -> bool:
-        """Whether that is a sum over elements, or has one as a term."""
+    def _is_total(self, atom: Atom, op: Op, deep: int) -> bool:
+        """Whether the reduction ``op`` gives that, or a term of it."""
         made = self.reader.find(atom) if isinstance(atom, Var) else None
-        if made is None or made.op is not _ADD:
-            return made is not None and made.op.kind is Kind.REDUCTION
-        return deep > 0 and any(self._is_sum(a, deep - 1) for a in made.inputs)
+        if made is None or made.op.name != op.combine:
+            return made is not None and made.op is op
+        return deep > 0 and any(self._is_total(a, op, deep - 1) for a in made.inputs)
 
     def _feeds_products(self, group: Group) -> bool:
         users = (user for var in group.made for user in self.users.get(var, _NOBODY))

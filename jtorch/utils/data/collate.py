@@ -49,9 +49,9 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, (Tensor, str, bytes)):
         return data
     if isinstance(data, Mapping):
-        return _like_mapping(data, {key: default_convert(data[key]) for key in data})
+        return like_mapping(data, {key: default_convert(data[key]) for key in data})
     if isinstance(data, Sequence):
-        return _like_sequence(data, [default_convert(part) for part in data])
+        return like_sequence(data, [default_convert(part) for part in data])
     return data
 
 
@@ -66,16 +66,16 @@ def collate(batch: Any, *, collate_fn_map: Mapping[Any, Callable[..., Any]] | No
             return function(batch, collate_fn_map=collate_fn_map)
     if isinstance(first, Mapping):
         parts = {key: collate([item[key] for item in batch], collate_fn_map=collate_fn_map) for key in first}
-        return _like_mapping(first, parts)
+        return like_mapping(first, parts)
     if isinstance(first, Sequence):
         if any(len(item) != len(first) for item in batch):
             raise RuntimeError("each element in list of batch should be of equal size")
         columns = zip(*batch, strict=True)
-        return _like_sequence(first, [collate(column, collate_fn_map=collate_fn_map) for column in columns])
+        return like_sequence(first, [collate(column, collate_fn_map=collate_fn_map) for column in columns])
     raise TypeError(_REFUSAL.format(type(first)))
 
 
-def _like_mapping(model: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
+def like_mapping(model: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
     """A mapping of ``model``'s type: a copy of it where it can be changed, for what else it may carry."""
     try:
         if isinstance(model, MutableMapping):
@@ -87,7 +87,7 @@ def _like_mapping(model: Mapping[Any, Any], parts: dict[Any, Any]) -> Any:
         return parts
 
 
-def _like_sequence(model: Sequence[Any], parts: list[Any]) -> Any:
+def like_sequence(model: Sequence[Any], parts: list[Any]) -> Any:
     """A sequence of ``model``'s type; a list for a tuple, as PyTorch has it."""
     if isinstance(model, tuple):
         return type(model)(*parts) if hasattr(model, "_fields") else parts

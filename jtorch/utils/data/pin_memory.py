@@ -5,9 +5,10 @@ Source: https://docs.pytorch.org/docs/stable/data.html#memory-pinning
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from jtorch.utils.data.collate import like_mapping, like_sequence
 
 
 def pinned(data: Any) -> Any:
@@ -18,33 +19,10 @@ def pinned(data: Any) -> Any:
     if isinstance(data, (str, bytes)):
         return data
     if isinstance(data, Mapping):
-        return _mapping(data, {k: pinned(v) for k, v in data.items()})
+        return like_mapping(data, {k: pinned(v) for k, v in data.items()})
     if isinstance(data, tuple):
         parts = [pinned(v) for v in data]
         return type(data)(*parts) if hasattr(data, "_fields") else type(data)(parts)
     if isinstance(data, Sequence):
-        return _sequence(data, [pinned(v) for v in data])
+        return like_sequence(data, [pinned(v) for v in data])
     return data
-
-
-def _mapping(data: Any, found: dict[Any, Any]) -> Any:
-    try:
-        if isinstance(data, MutableMapping):
-            made = copy.copy(data)  # which keeps what else hangs on it
-            made.update(found)
-            return made
-        return type(data)(found)
-    except TypeError:
-        return found
-
-
-def _sequence(data: Any, found: list[Any]) -> Any:
-    try:
-        if isinstance(data, MutableSequence):
-            made = copy.copy(data)
-            for k, value in enumerate(found):
-                made[k] = value
-            return made
-        return type(data)(found)
-    except TypeError:
-        return found
