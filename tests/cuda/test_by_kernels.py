@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 
 import numpy as np
@@ -13,7 +14,13 @@ from jtorch.core.op import CONTEXT
 from jtorch.nn import functional as F
 from tests.each import each
 
-pytestmark = pytest.mark.usefixtures("cuda")
+pytestmark = [
+    pytest.mark.usefixtures("cuda"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("numba_cuda") is None,
+        reason="numba-cuda, which compiles kernels, is not there",
+    ),
+]
 
 
 @pytest.fixture

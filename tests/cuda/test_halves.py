@@ -8,10 +8,9 @@ import pytest
 import jtorch
 from jtorch import nn
 from jtorch.nn import functional as F
-from tests.cuda.test_by_kernels import on_device, same  # noqa: F401 - a fixture
+from tests.cuda.test_by_kernels import on_device, pytestmark, same  # noqa: F401 - a fixture, and marks
 from tests.each import each
 
-pytestmark = pytest.mark.usefixtures("cuda")
 HALVES = ("float16", "bfloat16")
 
 
