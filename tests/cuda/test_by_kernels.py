@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 
 import numpy as np
@@ -12,14 +11,12 @@ import jtorch
 from jtorch import nn
 from jtorch.core.op import CONTEXT
 from jtorch.nn import functional as F
+from tests.cuda.marks import compiles
 from tests.each import each
 
 pytestmark = [
     pytest.mark.usefixtures("cuda"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("numba_cuda") is None,
-        reason="numba-cuda, which compiles kernels, is not there",
-    ),
+    compiles,
 ]
 
 

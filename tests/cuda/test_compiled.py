@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 
 import pytest
@@ -10,15 +9,13 @@ import pytest
 import jtorch
 from jtorch import nn
 from jtorch.core.errors import CompileError, EagerWarning
+from tests.cuda.marks import compiles
 from tests.each import each
 
 F = nn.functional
 pytestmark = [
     pytest.mark.usefixtures("cuda"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("numba_cuda") is None,
-        reason="numba-cuda, which compiles kernels, is not there",
-    ),
+    compiles,
 ]
 
 

@@ -3,13 +3,12 @@ where it is stored, as the CPU's kernels do."""
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
 import jtorch
 from jtorch import nn
 from tests.compile.codegen.cuda_programs import tensor
+from tests.cuda.marks import compiles
 from tests.cuda.test_compiled import leaves, plans, trained
 from tests.each import each
 
@@ -17,10 +16,7 @@ F = nn.functional
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.usefixtures("cuda"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("numba_cuda") is None,
-        reason="numba-cuda, which compiles kernels, is not there",
-    ),
+    compiles,
 ]
 KINDS = {"float16": jtorch.float16, "bfloat16": jtorch.bfloat16}
 

@@ -7,9 +7,10 @@ import pytest
 
 import jtorch
 from jtorch.nn import functional as F
+from tests.cuda.marks import compiles
 from tests.each import each
 
-pytestmark = [pytest.mark.usefixtures("cuda"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("cuda"), pytest.mark.slow, compiles]
 
 
 def made(x, value, **options):

@@ -3,8 +3,6 @@ them."""
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
 import jtorch
@@ -15,16 +13,14 @@ from jtorch.core.errors import CudaError, EagerWarning
 from jtorch.native.cuda.graph import Graph
 from tests.compile.codegen.cuda_programs import tensor
 from tests.compile.run.test_cuda import machines, off
+from tests.cuda.marks import compiles
 from tests.cuda.test_compiled import leaves, same
 from tests.cuda.test_loops import MANY
 from tests.each import each
 
 pytestmark = [
     pytest.mark.usefixtures("cuda"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("numba_cuda") is None,
-        reason="numba-cuda, which compiles kernels, is not there",
-    ),
+    compiles,
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from itertools import chain
 
@@ -22,14 +21,11 @@ from tests.compile.codegen.cuda_chain import plan_of
 from tests.compile.codegen.cuda_programs import tensor
 from tests.compile.run.test_cuda import machines, off
 from tests.cuda.device import cuda_device
+from tests.cuda.marks import compiles
 from tests.cuda.test_compiled import leaves, same, trained
 from tests.each import each
 
 F = nn.functional
-needs_compiler = pytest.mark.skipif(
-    importlib.util.find_spec("numba_cuda") is None,
-    reason="numba-cuda, which compiles kernels, is not there",
-)
 MANY = 14  # steps of time: more than layers unroll by themselves
 
 
@@ -62,7 +58,7 @@ NETWORKS = {
 }
 
 
-@needs_compiler
+@compiles
 @pytest.mark.slow
 @pytest.mark.usefixtures("cuda")
 @each("name", NETWORKS)
@@ -128,7 +124,7 @@ LOOPS = {
 }  # fmt: skip
 
 
-@needs_compiler
+@compiles
 @pytest.mark.slow
 @pytest.mark.usefixtures("cuda")
 @each("name", LOOPS)
@@ -142,7 +138,7 @@ def test_loops_of_a_program(name, steps):
             same(a, b, 1e-6)
 
 
-@needs_compiler
+@compiles
 @pytest.mark.slow
 @each("row", (2, 7, -4))
 def test_an_error_of_a_turn_is_that_of_the_host_and_nothing_is_written(row):
@@ -165,7 +161,7 @@ def test_an_error_of_a_turn_is_that_of_the_host_and_nothing_is_written(row):
         assert "test_loops.py" in str(failure.source)
 
 
-@needs_compiler
+@compiles
 @pytest.mark.slow
 @pytest.mark.usefixtures("cuda")
 def test_an_index_out_of_range_in_a_turn_is_an_error_as_on_the_host():
@@ -181,7 +177,7 @@ def test_an_index_out_of_range_in_a_turn_is_an_error_as_on_the_host():
     assert found[0] == found[1] and "test_loops.py:" in found[0]
 
 
-@needs_compiler
+@compiles
 @pytest.mark.slow
 def test_a_long_loop_has_its_graph_soon():
     """And what it gives is still that of the host."""
@@ -199,7 +195,7 @@ def test_a_long_loop_has_its_graph_soon():
     assert off(cpu.outputs[0], cuda.outputs[0]) <= 1e-6
 
 
-@needs_compiler
+@compiles
 def test_what_was_compiled_shows_the_turn(cuda):
     layer = nn.GRU(3, 4).cuda()
     step = jtorch.compile(lambda x: layer(x)[0].detach(), fullgraph=True)
@@ -245,7 +241,7 @@ def loop_of_two_layers(x):
 LAYER = nn.RNN(2, 3, bidirectional=True)
 
 
-@needs_compiler
+@compiles
 @pytest.mark.slow
 def test_each_edge_of_a_loop_is_needed(monkeypatch):
     """Without any one of them a run names two steps that nothing orders."""
@@ -270,7 +266,7 @@ def test_each_edge_of_a_loop_is_needed(monkeypatch):
             cuda.run()
 
 
-@needs_compiler
+@compiles
 @pytest.mark.slow
 def test_any_order_of_the_graph_gives_the_same_bits():
     found = set()
@@ -288,7 +284,7 @@ MOVED = {
 }
 
 
-@needs_compiler
+@compiles
 @pytest.mark.slow
 @each("what", MOVED)
 def test_turns_that_look_elsewhere_are_seen(what, monkeypatch):
@@ -309,7 +305,7 @@ def test_turns_that_look_elsewhere_are_seen(what, monkeypatch):
 # -- what is refused -----------------------------------------------------------------------------------------
 
 
-@needs_compiler
+@compiles
 @pytest.mark.slow
 @pytest.mark.usefixtures("cuda")
 def test_a_loop_that_elements_end_runs_eagerly(monkeypatch):
@@ -327,7 +323,7 @@ def test_a_loop_that_elements_end_runs_eagerly(monkeypatch):
     assert int(found[1]) == int(expected[1]) == 4
 
 
-@needs_compiler
+@compiles
 @pytest.mark.usefixtures("cuda")
 def test_a_graph_of_too_many_steps_runs_eagerly(monkeypatch):
     monkeypatch.setattr(cuda_steps, "MOST_STEPS", 20)

@@ -10,6 +10,7 @@ import pytest
 
 import jtorch
 from jtorch import nn
+from tests.cuda.marks import compiles
 from tests.each import each
 
 pytestmark = pytest.mark.usefixtures("cuda")
@@ -118,6 +119,7 @@ FUNCTIONS = {
 }
 
 
+@compiles
 @pytest.mark.slow
 @each("name", FUNCTIONS)
 def test_functions_and_gradients_are_those_of_the_cpu(name):
