@@ -64,27 +64,31 @@ _NEUTRAL = {"+": 0, "-": 0, "*": 1, "//": 1}
 
 
 def _arithmetic(f: Callable[[Any, Any], Any], sign: str) -> tuple[Callable, Callable]:
-    neutral = _NEUTRAL.get(sign)
+    neutral, between = _NEUTRAL.get(sign), f" {sign} "
 
     def left(self: Followed, other: Any) -> Any:
+        if type(other) is Followed:
+            return self.notes.line(self.name + between + other.name, f(self.value, other.value))
         if type(other) is int and type(self.value) is int:
             if other == neutral:
                 return self
             if other == 0 and sign == "*":
                 return 0
-        return self.notes.line(f"{self.name} {sign} {_name(other)}", f(self.value, _value(other)))
+        return self.notes.line(self.name + between + _name(other), f(self.value, other))
 
     def right(self: Followed, other: Any) -> Any:
         if sign in "+*":
             return left(self, other)
-        return self.notes.line(f"{_name(other)} {sign} {self.name}", f(_value(other), self.value))
+        return self.notes.line(_name(other) + between + self.name, f(other, self.value))
 
     return left, right
 
 
 def _comparison(f: Callable[[Any, Any], bool], sign: str) -> Callable:
+    between = f" {sign} "
+
     def compared(self: Followed, other: Any) -> bool:
-        return self.notes.answer(f"{self.name} {sign} {_name(other)}", f(self.value, _value(other)))
+        return self.notes.answer(self.name + between + _name(other), f(self.value, _value(other)))
 
     return compared
 
@@ -135,12 +139,11 @@ class _Notes:
     def line(self, text: str, value: Any) -> Followed:
         """The number that ``text`` works out, once."""
         known = self._known.get(text)
-        return self._line(text, value) if known is None else known
-
-    def _line(self, text: str, value: Any) -> Followed:
-        made = self._known[text] = Followed(value, f"n{len(self._known)}", self)
-        self.lines.append(f"{made.name} = {text}")
-        return made
+        if known is None:
+            name = f"n{len(self._known)}"
+            known = self._known[text] = Followed(value, name, self)
+            self.lines.append(f"{name} = {text}")
+        return known
 
     def answer(self, test: str, answer: bool) -> bool:
         if test not in self._asked:
@@ -170,12 +173,12 @@ class Way(NamedTuple):
     numbers: Callable[[Sequence[Any]], list[Any] | None]
 
 
-def followed(f: Callable[[Sequence[Any]], Result], numbers: Sequence[Any]) -> Way:
-    """The way that ``numbers``, ints and floats, go through ``f``. Raises TypeError where it does to one of
-    them what cannot be noted."""
+def followed(f: Callable[[Sequence[Any]], Result], numbers: Sequence[Any]) -> tuple[Way, Result]:
+    """The way that ``numbers``, ints and floats, go through ``f``, and what it gives for them. Raises
+    TypeError where it does to one of them what cannot be noted."""
     notes = _Notes(numbers)
     beside, results = f(notes.numbers)
-    return Way(beside, notes.function(results))
+    return Way(beside, notes.function(results)), (beside, [*map(_value, results)])
 
 
 class Ways:
@@ -203,15 +206,16 @@ class Ways:
                 return way.beside, found
         self.missed += 1
         if self.FIRST < self.missed <= self.FIRST + self.UNUSED + self.served:
-            self._follow(numbers)
+            return self._follow(numbers)
         return self.f(numbers)
 
-    def _follow(self, numbers: Sequence[Any]) -> None:
+    def _follow(self, numbers: Sequence[Any]) -> Result:
         try:
-            way = followed(self.f, numbers)
+            way, result = followed(self.f, numbers)
         except TypeError:
             if config.get("CHECK"):
                 raise
             self.missed = -sys.maxsize  # it is asked itself from now on
-            return
+            return self.f(numbers)
         self.known = (way, *self.known)[: self.MOST]
+        return result

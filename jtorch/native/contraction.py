@@ -115,6 +115,11 @@ class Call:
             rows, columns, inner, x.leading, y.leading, out.leading, _ONE, _ZERO, *self.threaded,
         ]  # fmt: skip
 
+    def shift(self, axis: str) -> list[int]:
+        """By how much each word of a piece's block grows from one that begins at 0 to one, as long, at 1: none
+        are there where none are shared."""
+        return [] if self.shared is None else [0, *(int(part == axis) for part in _PARTS for _ in range(2))]
+
     def _chunk(self, batch: int, rows: int, columns: int, inner: int) -> int:
         """Columns that BLAS multiplies at a time: where rows are few, so many that it copies no factor."""
         assert self.matrices is not None

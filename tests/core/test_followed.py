@@ -54,7 +54,7 @@ def test_ways_give_what_the_function_gives():
     ],
 )  # fmt: skip
 def test_where_the_answers_differ_there_is_no_result(f, first, alike, other):
-    way = followed(f, first)
+    way, _ = followed(f, first)
     for given in (first, alike):
         assert (way.beside, way.numbers(given)) == f(given)
     if other is not None:
@@ -69,12 +69,12 @@ def test_what_is_zero_is_a_number_like_others():
         zero = a - b
         return None, [zero + a, zero + a, a * zero, (a - b) + 5]
 
-    way = followed(f, [4, 4])
+    way, _ = followed(f, [4, 4])
     assert way.numbers([9, 2]) == f([9, 2])[1]
 
 
 def test_a_product_with_zero_is_no_number_of_the_way():
-    way = followed(lambda g: (None, [g[0] * 0, 0 * g[0]]), [4])
+    way, _ = followed(lambda g: (None, [g[0] * 0, 0 * g[0]]), [4])
     assert way.numbers([9]) == [0, 0]
 
 
@@ -106,7 +106,7 @@ def test_functions_of_one_name_are_told_apart():
         return added
 
     one, two = make(1), make(2)
-    way = followed(lambda g: (None, [one_step(one, g[0]), one_step(two, g[0])]), [1])
+    way, _ = followed(lambda g: (None, [one_step(one, g[0]), one_step(two, g[0])]), [1])
     assert way.numbers([10]) == [11, 12]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ def name_of(dtype: np.dtype) -> str:
 class Type:
     dtype: np.dtype
     shape: tuple[int, ...]
+    _nbytes: int | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def size(self) -> int:
@@ -58,7 +59,11 @@ class Type:
 
     @property
     def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
+        known = self._nbytes
+        if known is None:  # asked for all the time, and a product of symbols takes its time
+            known = self.size * self.dtype.itemsize
+            object.__setattr__(self, "_nbytes", known)
+        return known
 
     def __str__(self) -> str:
         return f"{short(self.dtype)}[{', '.join(map(str, self.shape))}]"

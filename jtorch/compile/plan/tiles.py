@@ -144,31 +144,34 @@ def runs_of(order: Sequence[Step], after: Mapping[Task, set[Task]]) -> tuple[lis
     times = {task: step.time for task, step in steps.items()}
     rows = {task: step.rows for task, step in steps.items()}
 
-    def grow(tasks: Sequence[Task]) -> tuple[Grown, list[int]]:
-        return grown((steps[task] for task in tasks), after)
+    def grow(tasks: Sequence[Task], first: int, _: int) -> tuple[Grown, list[int]]:
+        return grown((steps[task] for task in itertools.islice(tasks, first, None)), after)
 
     return runs_grown(list(times), times, rows, grow)
 
 
 def runs_grown(
     tasks: list[Task], times: Mapping[Task, float], rows: Mapping[Task, int],
-    grow: Callable[[Sequence[Task]], tuple[Grown, Sequence[int]]],
+    grow: Callable[[Sequence[Task], int, int], tuple[Grown, Sequence[int]]],
 ) -> tuple[list[Task], list[Run]]:  # fmt: skip
     """The same of tasks that take so long and have so many rows, where ``grow`` gives what is ``grown`` from
-    the first of some tasks on."""
+    that of a number on; it is told as well from which on they are in the order that they had at first."""
     runs: list[Run] = []
+    still = 0
     tried: set[Task] = set()  # where no run begins that is worth it
     k = 0 if is_cut(time for time in times.values() if time != math.inf) else len(tasks)
     while k < len(tasks):
         first = tasks[k]
         may_begin = rows.get(first, 0) >= 2 * LEAST_ROWS and times[first] <= LONGEST
         if may_begin and first not in tried:
-            found, cuts = grow(tasks[k:])
+            found, cuts = grow(tasks, k, still)
             run = _finished(found, cuts, rows[first], times)
             if run is not None:
                 runs.append(run)
-                there = run.tasks + found.waiting
-                tasks[k : k + len(there)] = there
+                if found.waiting:
+                    there = run.tasks + found.waiting
+                    tasks[k : k + len(there)] = there
+                    still = max(still, k + len(there))
                 k += len(run.tasks)
                 continue
             tried.update(found.tasks)
@@ -203,8 +206,9 @@ def _finished(found: Grown, cuts: Sequence[int], size: int, times: Mapping[Task,
     if len(found.tasks) < 2 or time < LEAST_TIME:
         return None
     pairs = list(zip(cuts[::2], cuts[1::2], strict=True))
+    different = set(pairs)
     for tiles in _halved(most_tiles(size, time)):
-        if all(_fits(size, turns, together, tiles) for turns, together in pairs):
+        if all(_fits(size, turns, together, tiles) for turns, together in different):
             ends = [k * size // tiles for k in range(tiles + 1)]
             known = {n: [end * n // size for end in ends] for n in {n for n, _ in pairs}}
             edges = tuple(known[n] for n, _ in pairs)
@@ -221,8 +225,6 @@ def most_tiles(size: int, time: float) -> int:
 def _fits(size: int, turns: int, together: int, tiles: int) -> bool:
     """Whether turns end where tiles of ``size`` rows do."""
     every = size * together
-    if turns % every == 0:  # each row is as many turns
-        return True
     return not any(k * size // tiles * turns % every for k in range(1, tiles))
 
 
@@ -239,11 +241,13 @@ class _Growing:
     def takes(self, step: Step) -> bool:
         """Add a step, if its tiles are apart from those of all others."""
         cut = step.cut
-        if cut is None or not _fits(self.size, cut.turns, cut.together, 2):
+        if cut is None:
             return False
         written = [owner for owner, blocks in cut.blocks.items() if any(block.written for block in blocks)]
         touched = {*written, *self.written.intersection(cut.blocks)}  # of what is only read nothing matters
         if not all(self._is_apart(cut.blocks[owner]) for owner in touched):
+            return False
+        if not _fits(self.size, cut.turns, cut.together, 2):  # last, as few sizes are like others in it
             return False
         self.steps.append(step)
         self.written.update(written)

@@ -42,8 +42,9 @@ class Chosen(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What is known of some sizes: ``values`` of the template's expressions, microseconds of its loops; the
-    moving numbers of its products, and whether they are usual. ``is_cut``: threads share what they can."""
+    """What is known of some sizes: ``values`` of the template's expressions, microseconds of its loops, and
+    others behind them; the moving numbers of its products, and whether they are usual. ``is_cut``: threads
+    share what they can."""
 
     values: np.ndarray
     times: Sequence[float]

@@ -183,7 +183,7 @@ class Instances(Runner):
             time = math.fsum(times)
             is_cut = is_shared and pieces.is_cut([time]) and bool(workers.pool())
             releases = self.binding.release_gil and time >= _LONG
-            made = self._instance(sizes, values, floats, times[: len(self.times[0])], is_cut, releases)
+            made = self._instance(sizes, values, floats, times, is_cut, releases)
             self._keep(sizes if len(sizes) > 1 else sizes[0], made)
         return made
 

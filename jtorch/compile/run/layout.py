@@ -11,6 +11,7 @@ the memory is there.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -39,7 +40,7 @@ class Layout:
         self.calls: list[tuple[int, Task]] = []
         self.n_words = parts.n_words
         self._rows: list[Row] = []
-        self._found: list[Part] = []
+        self._found: list[Part] = []  # those that have more than constant words, or words of their own
         self._begins: list[int] = []  # where the block of each is
         self._before: list[int] = []  # numbers that are given for others
         end, n_given = self.n_words, 0
@@ -48,9 +49,19 @@ class Layout:
                 self.calls.append((len(self._rows), step.block.task))
                 continue
             part = parts.of(step)
-            self._add(part, 0 if part.in_words else end, n_given, way.pool)
-            end += len(part.block)
-            n_given += part.n_given
+            row = part.row
+            if not part.in_words:
+                pool = way.pool if part.is_shared else 0
+                row = Row(row.kernel, row.block + 8 * end, row.repeat, row.stride, pool)
+            if not part.is_still:
+                self._found.append(part)
+                self._begins.append(0 if part.in_words else end)
+                self._before.append(n_given)
+                end += len(part.block)
+                n_given += part.n_given
+            if not (part.may_join and self._joined(row)):
+                self._rows.append(row)
+                self.owners.append(part.task)
         self._join(parts, numbers, n_arguments, way.releases)
 
     # -- filled in for some sizes --------------------------------------------------------------------------
@@ -85,17 +96,10 @@ class Layout:
 
     # -- found once ----------------------------------------------------------------------------------------
 
-    def _add(self, part: Part, begin: int, before: int, pool: int) -> None:
-        self._found.append(part)
-        self._begins.append(begin)
-        self._before.append(before)
-        block, stride = 8 * (begin + part.first), 8 * part.stride
-        row = Row(part.kernel, block, part.times, stride, pool if part.is_shared else 0)
+    def _joined(self, row: Row) -> bool:
+        """Whether ``row`` has become one more time of the last one: no library call is between them."""
         after_call = self.calls and self.calls[-1][0] == len(self._rows)
-        may_join = part.in_words and stride and not after_call and not part.task.can_fail
-        if not may_join or not joined(self._rows, row):
-            self._rows.append(row)
-            self.owners.append(part.task)
+        return not after_call and joined(self._rows, row)
 
     def _join(self, parts: Parts, numbers: Sequence[Patch], n_arguments: int, releases: bool) -> None:
         """All parts together."""
@@ -106,7 +110,8 @@ class Layout:
         self.offset_beyond = beyond[brought]
         moving = np.stack([argument, 8 * to[brought], nbytes], axis=1)
         patches = np.concatenate([np.array(numbers, np.int64).reshape(-1, PATCH_WORDS), moving])
-        rows = np.array(self._rows, np.int64).reshape(-1, ROW_WORDS)
+        numbers_of_rows = itertools.chain.from_iterable(self._rows)
+        rows = np.fromiter(numbers_of_rows, np.int64).reshape(-1, ROW_WORDS)
         record = record_of(rows, patches, n_arguments, releases)
         begin = self.words_at = len(record)
         self.patches_at, self.rows_at = offsets_in_record(len(patches))
@@ -125,12 +130,16 @@ class Layout:
     def _columns(self, n: int, each: Sequence[np.ndarray], are_places: bool = False) -> np.ndarray:
         """The ``n`` columns of all parts as one, the first of which has places, as has the last if they
         ``are_places``; else that has numbers that are given."""
-        together = np.concatenate([np.zeros((n, 0), np.intp), *each], axis=1)
-        counts = np.array([columns.shape[1] for columns in each], np.intp)
-        begins = np.repeat(np.array(self._begins, np.intp), counts)
-        before = np.repeat(np.array(self._before, np.intp), counts)
+        some = [k for k, columns in enumerate(each) if columns.size]
+        together = np.concatenate([np.zeros((n, 0), np.intp), *(each[k] for k in some)], axis=1)
+        counts = [each[k].shape[1] for k in some]
+        begins = np.repeat(np.array([self._begins[k] for k in some], np.intp), counts)
         together[0] += begins
-        together[-1] += begins if are_places else before * (together[-1] > 0)
+        if are_places:
+            together[-1] += begins
+        else:
+            before = np.repeat(np.array([self._before[k] for k in some], np.intp), counts)
+            together[-1] += before * (together[-1] > 0)
         return together
 
 

@@ -17,7 +17,7 @@ from jtorch.compile.plan.plan import Run, Task
 from jtorch.compile.run.products import Told
 from jtorch.compile.run.scans import HEAD
 from jtorch.compile.run.template import HostBlock, LoopBlock, ProductBlock, ScanBlock, Template
-from jtorch.native.executor import ROW_WORDS, SCAN_WORDS, scan_kernel, walk_kernel
+from jtorch.native.executor import ROW_WORDS, SCAN_WORDS, Row, scan_kernel, walk_kernel
 
 
 class LoopPieces(NamedTuple):
@@ -66,23 +66,23 @@ Step = LoopPieces | UsualProduct | OtherProduct | Tiles | ScanTiles | HostStep
 
 
 class Part(NamedTuple):
-    """``kernel`` runs so many times, its block moving on by ``stride`` words each time, from ``first`` on; it
-    ``is_shared`` by threads. ``addresses`` are (places, those that they point to), ``given`` (places, numbers
-    that are given, of which there are ``n_given``), ``pointed`` (places, words of the template, numbers):
-    what the word points to, and so many bytes further on."""
+    """``row`` says how its kernel is called, by a block counted from where the part's own begins, or the
+    template's words do, if it is ``in_words``; it ``is_shared`` by threads. ``addresses`` are (places, those
+    that they point to), ``given`` (places, numbers that are given, of which there are ``n_given``),
+    ``pointed`` (places, words of the template, numbers): what the word points to, and so many bytes further
+    on. One that ``is_still`` adds a row alone, which ``may_join`` the one before."""
 
     task: Task
-    kernel: int
-    first: int
-    times: int
-    stride: int
+    row: Row
     is_shared: bool
     in_words: bool
+    may_join: bool
     block: np.ndarray
     addresses: np.ndarray
     given: np.ndarray
     pointed: np.ndarray
     n_given: int
+    is_still: bool
 
 
 class Parts:
@@ -126,7 +126,9 @@ class _Drawn:
         block = np.concatenate([_EMPTY, *self.block])
         columns = _columns(self.addresses, 2), _columns(self.given, 2), _columns(self.pointed, 3)
         return Part(
-            task, kernel, first, times, stride, is_shared, in_words, block, *columns, self.n_given
+            task, Row(kernel, 8 * first, times, 8 * stride), is_shared, in_words,
+            in_words and stride > 0 and not task.can_fail, block, *columns, self.n_given,
+            in_words and not any(each.size for each in columns),
         )  # fmt: skip
 
     def loop(self, step: LoopPieces) -> tuple:

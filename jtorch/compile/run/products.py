@@ -11,9 +11,9 @@ import numpy as np
 
 from jtorch.compile.plan.steps import axis_of
 from jtorch.core.followed import Result, Ways
-from jtorch.core.pieces import Piece, product_time
+from jtorch.core.pieces import Piece
 from jtorch.core.products import Axis, Product, merge
-from jtorch.native.contraction import call_of
+from jtorch.native.contraction import Call, call_of
 
 
 class ProductShape(NamedTuple):
@@ -49,58 +49,92 @@ def told(shape: ProductShape, moving: Sequence[int]) -> tuple[Told, np.ndarray]:
     """What is told for the pieces in which a product is best computed: the numbers are those of all blocks,
     of what they share, and by how many bytes x, y and the result begin further on in each, or in what they
     share."""
-    return _told(shape, "", 0, tuple(moving))
+    return _told(shape, tuple(moving))
 
 
 def told_for(
     shape: ProductShape, moving: Sequence[int], axis: str, edges: Sequence[int]
 ) -> tuple[Told, np.ndarray]:
     """The same for pieces along an axis, between these ``edges``."""
-    return _told(shape, axis, len(edges), (*moving, *edges))
+    return _told_for(shape, tuple(moving), axis, tuple(edges))
 
 
 @functools.lru_cache(256)  # layers of a network are alike
-def _told(shape: ProductShape, axis: str, n_edges: int, numbers: tuple[int, ...]) -> tuple[Told, np.ndarray]:
-    beside, found = _ways(shape, axis, n_edges)(numbers)
-    given = np.array(found, np.int64)
-    given.flags.writeable = False  # all who ask have the same
-    return beside, given
+def _told(shape: ProductShape, moving: tuple[int, ...]) -> tuple[Told, np.ndarray]:
+    one, found = _ways(shape)(moving)
+    return one, _unchanging(np.array(found, np.int64))
 
 
 @functools.lru_cache(256)
-def time_and_rows(shape: ProductShape, moving: tuple[int, ...]) -> tuple[float, int]:
-    """Microseconds that a product takes on one thread, about, and the rows of all its matrices, 0 where it is
-    not cut along them."""
-    _, (flops, rows) = _extents(shape)(moving)
-    return product_time(flops), rows
+def _told_for(
+    shape: ProductShape, moving: tuple[int, ...], axis: str, edges: tuple[int, ...]
+) -> tuple[Told, np.ndarray]:
+    ways = _ways_of_piece(shape, axis)
+    lows, extents = edges[:-1], [high - low for low, high in itertools.pairwise(edges)]
+    # pieces that are as long are told the same, but for where they begin
+    found = {extent: ways((*moving, extent)) for extent in set(extents)}
+    (one, shift), numbers = found[extents[0]]
+    n, end = one.n_words, one.n_words + one.n_shared
+    given: list[int] = []
+    for low, extent in zip(lows, extents, strict=True):
+        words = found[extent][1][:n]
+        given += [word + low * each for word, each in zip(words, shift, strict=True)] if shift else words
+    given += numbers[n:end]
+    given += [low * each for low in (lows[:1] if shift else lows) for each in numbers[end:]]
+    return one._replace(pieces=len(extents)), _unchanging(np.array(given, np.int64))
+
+
+def _unchanging(given: np.ndarray) -> np.ndarray:
+    given.flags.writeable = False  # all who ask have the same
+    return given
+
+
+@functools.lru_cache(256)
+def rows_of(shape: ProductShape, moving: tuple[int, ...]) -> int:
+    """The rows of all matrices of a product, 0 where it is not cut along them."""
+    _, (rows,) = _ways_of_rows(shape)(moving)
+    return rows
 
 
 @functools.lru_cache(1024)
-def _extents(shape: ProductShape) -> Ways:
-    def extent(moving: Sequence[Any]) -> Result:
+def _ways_of_rows(shape: ProductShape) -> Ways:
+    def rows(moving: Sequence[Any]) -> Result:
+        axis = axis_of(shape.product(moving))
+        return None, [0 if axis is None else axis.rows]
+
+    return Ways(rows)
+
+
+@functools.lru_cache(1024)
+def _ways(shape: ProductShape) -> Ways:
+    def in_pieces(numbers: Sequence[Any]) -> Result:
+        product = shape.product(numbers)
+        call = call_of(product, shape.dtype)
+        blocks = [call.words(piece) for piece in call.pieces]
+        begins = [call.begins(piece) for piece in (call.pieces[:1] if call.shared else call.pieces)]
+        return _one(call, product, len(blocks)), [*_all(blocks), *(call.shared or ()), *_all(begins)]
+
+    return Ways(in_pieces)
+
+
+@functools.lru_cache(1024)
+def _ways_of_piece(shape: ProductShape, axis: str) -> Ways:
+    """Of the moving numbers and how long a piece is, which begins at 0: beside what it is told, by how much
+    each word grows in one that begins at 1. Behind what is shared is by how many bytes that begins later."""
+
+    def piece(numbers: Sequence[Any]) -> Result:
+        *moving, extent = numbers
         product = shape.product(moving)
-        axis = axis_of(product)
-        return None, [product.flops, 0 if axis is None else axis.rows]
+        call = call_of(product, shape.dtype)
+        words, apart = call.words(Piece(axis, (0, extent))), call.begins(Piece(axis, (1, extent)))
+        return (_one(call, product, 1), call.shift(axis)), [*words, *(call.shared or ()), *apart]
 
-    return Ways(extent)
-
-
-@functools.lru_cache(4096)
-def _ways(shape: ProductShape, axis: str, n_edges: int) -> Ways:
-    return Ways(functools.partial(_of_numbers, shape, axis, n_edges))
+    return Ways(piece)
 
 
-def _of_numbers(shape: ProductShape, axis: str, n_edges: int, numbers: Sequence[Any]) -> Result:
-    n = len(numbers) - n_edges
-    product = shape.product(numbers[:n])
-    call = call_of(product, shape.dtype)
-    pieces = [Piece(axis, both) for both in itertools.pairwise(numbers[n:])] or call.pieces
-    shared = call.shared or []
-    blocks = [call.words(piece) for piece in pieces]
-    begins = [call.begins(piece) for piece in (pieces[:1] if shared else pieces)]
+def _one(call: Call, product: Product, pieces: int) -> Told:
     goes_by_tiles = call.product is product and not call.threaded
-    beside = Told(call.kernel, len(blocks[0]), len(blocks), len(shared), goes_by_tiles)
-    return beside, [*_all(blocks), *shared, *_all(begins)]
+    return Told(call.kernel, call.n_words, pieces, len(call.shared or ()), goes_by_tiles)
 
 
 def _all(rows: Sequence[Sequence[Any]]) -> Iterator[Any]:

@@ -18,9 +18,9 @@ from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.pieces import divided
 from jtorch.compile.plan.plan import Plan, Run, Task
 from jtorch.compile.plan.steps import axis_of, cut_into, may_be_cut, step_of_product
-from jtorch.compile.plan.tiles import Cut, Grown, Memory, Step, grown, runs_grown
+from jtorch.compile.plan.tiles import LONGEST, Cut, Grown, Memory, Step, grown, runs_grown
 from jtorch.compile.run.expressions import Expressions
-from jtorch.compile.run.products import time_and_rows
+from jtorch.compile.run.products import rows_of
 from jtorch.compile.run.template import LoopBlock, ProductBlock, Template
 from jtorch.core.environment import Environment
 from jtorch.core.followed import Ways
@@ -62,32 +62,47 @@ class StepsAtSizes:
             if isinstance(b, ProductBlock)
         }
         self.timed = [b.task for b in template.blocks if isinstance(b, LoopBlock)]
+        self.all = [*self.timed, *self.products]
         self._find_loops(plan)
         # Those that are the same at all sizes are no numbers that are followed.
         self._constants = [int(text) if text.lstrip("-").isdigit() else None for text in self.numbers.texts]
         moving = Expressions()
         moving.texts = {t: k for t, k in self.numbers.texts.items() if self._constants[k] is None}
         self._asked = moving.function(names, env.functions)
-        self._begun: dict[tuple[Task, ...], Ways] = {}
+        self._begun: dict[tuple[int, tuple[Task, ...]], Ways] = {}  # where, and tasks in another order there
 
     def tiling(self, sizes: Sequence[int], times: Sequence[float], products: Sequence[tuple]) -> Tiling:
-        """What goes by tiles at these sizes. ``times`` are microseconds of loops, ``products`` has the
-        moving numbers of each."""
-        long = dict(zip(self.timed, times, strict=True))
-        rows = {}
-        for (task, (shape, _)), moving in zip(self.products.items(), products, strict=True):
-            long[task], rows[task] = time_and_rows(shape, moving)
-        given = [*self._asked(*sizes), *times]
-        order, runs = runs_grown(list(self.tasks), long, rows, lambda tasks: self._grown(tasks, given))
+        """What goes by tiles at these sizes. ``times`` are microseconds of loops and then of products, which
+        these are the moving numbers of."""
+        long = dict(zip(self.all, times, strict=False))  # behind them are loops over time
+        rows = {
+            task: rows_of(shape, moving)
+            for (task, (shape, _)), moving in zip(self.products.items(), products, strict=True)
+            if long[task] <= LONGEST
+        }
+        given: list[Any] = []  # most often nobody asks
+
+        def grow(tasks: Sequence[Task], first: int, still: int) -> tuple[Grown, list[int]]:
+            if not given:
+                given.extend((*self._asked(*sizes), *times[: len(self.timed)]))
+            return self._grown(given, tasks, first, still)
+
+        order, runs = runs_grown(list(self.tasks), long, rows, grow)
         return Tiling(tuple(order), tuple(runs))
 
-    def _grown(self, tasks: Sequence[Task], given: Sequence[Any]) -> tuple[Grown, list[int]]:
-        key = tuple(tasks)
-        if key not in self._begun:
+    def _grown(
+        self, given: Sequence[Any], tasks: Sequence[Task], first: int, still: int
+    ) -> tuple[Grown, list[int]]:
+        while still > first and tasks[still - 1] is self.tasks[still - 1]:
+            still -= 1  # or one order would have several keys
+        key = first, tuple(tasks[first:still])
+        ways = self._begun.get(key)
+        if ways is None:
             while len(self._begun) >= self.MOST:
                 del self._begun[next(iter(self._begun))]
-            self._begun[key] = Ways(functools.partial(self._grow, key))
-        return self._begun[key](given)
+            grow = functools.partial(self._grow, tuple(tasks[first:]))
+            ways = self._begun[key] = Ways(grow)
+        return ways(given)
 
     def _grow(self, tasks: tuple[Task, ...], given: Sequence[Any]) -> tuple[Grown, list[int]]:
         left = iter(given)

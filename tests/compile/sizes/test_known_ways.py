@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import random
 
 import numpy as np
@@ -67,16 +68,25 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def _ways_of_its_own():
-    for known in (products._ways, products._extents):
+    for known in (products._ways, products._ways_of_piece, products._ways_of_rows):
         known.cache_clear()
     yield
-    for known in (products._ways, products._extents):
+    for known in (products._ways, products._ways_of_piece, products._ways_of_rows):
         known.cache_clear()
 
 
-def same(found, ways, numbers):
-    told, given = ways.f(numbers)
-    assert found[0] == told and found[1].tolist() == given
+def same(found, shape, moving, pieces=None):
+    """What is told is what the call of the product says."""
+    product = shape.product(moving)
+    call = products.call_of(product, shape.dtype)
+    pieces = call.pieces if pieces is None else pieces
+    told, given = found
+    assert (told.kernel, told.n_words, told.pieces) == (call.kernel, call.n_words, len(pieces))
+    assert told.n_shared == len(call.shared or ())
+    assert told.goes_by_tiles == (call.product is product and not call.threaded)
+    begins = [n for piece in (pieces[:1] if call.shared else pieces) for n in call.begins(piece)]
+    words = [n for piece in pieces for n in call.words(piece)]
+    assert given.tolist() == [*words, *(call.shared or ()), *begins]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -86,19 +96,20 @@ def test_products_are_told_what_they_are_told_without_a_known_way(name):
     for _ in range(300):
         moving = numbers_of(draw)
         asked.add(tuple(moving))
-        same(products.told(shape, moving), products._ways(shape, "", 0), moving)
-        _, numbers = products._extents(shape).f(moving)
-        assert products.time_and_rows(shape, tuple(moving)) == (products.product_time(numbers[0]), numbers[1])
+        same(products.told(shape, moving), shape, moving)
+        _, (rows,) = products._ways_of_rows(shape).f(moving)
+        assert products.rows_of(shape, tuple(moving)) == rows
         if name in ("layer", "gradient", "few rows"):
             for tiles in (2, 4):
                 rows = moving[0] if name != "gradient" else 64
                 edges = [k * rows // tiles for k in range(tiles + 1)]
                 told = products.told_for(shape, moving, "rows", edges)
-                same(told, products._ways(shape, "rows", tiles + 1), [*moving, *edges])
-    ways = products._ways(shape, "", 0)
+                parts = [pieces.Piece("rows", both) for both in itertools.pairwise(edges)]
+                same(told, shape, moving, parts)
+    ways = products._ways(shape)
     least = len(asked) * (2 / 3 if name != "any" else 1 / 6)
     assert ways.served > least  # and the ways are of use
-    assert products._extents(shape).served > least
+    assert products._ways_of_rows(shape).served > least
 
 
 def test_what_pieces_share_is_memory_of_each_product():
@@ -131,9 +142,9 @@ def test_runs_that_grow_by_known_ways_are_those_that_grow_without(monkeypatch):
     monkeypatch.setattr(pieces, "LEAST_TOTAL", 0)
     real, begun = StepsAtSizes._grown, {}
 
-    def grown(self, tasks, given):
-        found = real(self, tasks, given)
-        assert found == self._grow(tuple(tasks), given)
+    def grown(self, given, tasks, first, still):
+        found = real(self, given, tasks, first, still)
+        assert found == self._grow(tuple(tasks[first:]), given)
         begun.update(self._begun)
         return found
 
