@@ -99,6 +99,13 @@ def _lines() -> _Any:
 
 
 @_functools.cache
+def _draws() -> _Any:
+    from jtorch.native import draws
+
+    return draws
+
+
+@_functools.cache
 def _products() -> _Any:
     from jtorch.native import products
 
@@ -128,8 +135,8 @@ def _most_threads() -> _Any:
 
 
 _higher.provide(
-    shortcuts=_shortcuts, pooling=_pooling, lines=_lines, products=_products, most_threads=_most_threads,
-    formulas=jtorch.compile.kernels_of_formulas, tensor_html=_tensor_html,
+    shortcuts=_shortcuts, pooling=_pooling, lines=_lines, draws=_draws, products=_products,
+    most_threads=_most_threads, formulas=jtorch.compile.kernels_of_formulas, tensor_html=_tensor_html,
     device=jtorch.compile.device_memory, meta=jtorch.compile.meta_memory, sparse=_sparse, named=_named,
 )  # fmt: skip
 _keep_freed_memory()

@@ -10,6 +10,7 @@ formulas: Callable[[], Callable | None] | None = None  # what computes the body 
 shortcuts: Callable[[], Any] | None = None  # what makes the machine code of eager ops
 pooling: Callable[[], Any] | None = None  # native max-pooling
 lines: Callable[[], Any] | None = None  # native loops along an axis
+draws: Callable[[], Any] | None = None  # native loops that draw random numbers
 tensor_html: Callable[[], Callable] | None = None  # what writes a tensor for a notebook
 products: Callable[[], Any] | None = None  # native matrix products
 named: Callable[[str], Any] | None = None  # the public function of a name

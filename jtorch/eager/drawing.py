@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt, op as op_module
+from jtorch.core import dtypes as dt, higher, op as op_module
 from jtorch.core.dtypes import get_default_dtype
 from jtorch.core.generator import Generator, default_generator
 from jtorch.eager.binding import APPLY, into
@@ -22,6 +22,7 @@ from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
 
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
+_UINT64 = np.dtype(np.uint64)
 MANTISSA = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 _C_NAMES = {
     "uint8": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int", "bool": "bool",
@@ -29,13 +30,31 @@ _C_NAMES = {
 }  # fmt: skip
 
 
-def bits(shape: tuple[int, ...], generator: Generator | None, place: Any = None) -> Tensor:
-    """Random uint64, the next numbers of ``generator``; on the device of the factory that runs, if not on
-    ``place``."""
-    context = op_module.CONTEXT.get()
-    seed, call = context.evaluator.next_call(generator or default_generator)
-    xp = context.evaluator.namespace_at(place or PLACE.get())
-    return wrap(xp.random_bits(seed, call, shape=shape, dtype=np.dtype(np.uint64)))
+def bits(shape: tuple[int, ...], generator: Generator | None) -> Tensor:
+    """Random uint64, the next numbers of ``generator``; on the device of the factory that runs."""
+    evaluator = op_module.CONTEXT.get().evaluator
+    seed, call = evaluator.next_call(generator or default_generator)
+    return _bits(shape, seed, call, evaluator.namespace_at(PLACE.get()))
+
+
+def _bits(shape: tuple[int, ...], seed: Any, call: Any, xp: Any) -> Tensor:
+    return wrap(xp.random_bits(seed, call, shape=shape, dtype=_UINT64))
+
+
+def _drawn(
+    kind: str, shape: tuple[int, ...], generator: Generator | None, dtype: np.dtype, place: Any = None,
+    bounds: tuple[int, ...] = (),
+) -> Tensor:  # fmt: skip
+    """What ``kind`` makes of bits; on the device of the factory that runs, if not on ``place``."""
+    evaluator = op_module.CONTEXT.get().evaluator
+    seed, call = evaluator.next_call(generator or default_generator)
+    xp = evaluator.namespace_at(place or PLACE.get())
+    if evaluator.draws_at_once and xp is evaluator.xp and higher.draws is not None:
+        found = higher.draws().drawn(kind, seed, call, shape, dtype, *bounds)
+        if found is not None:
+            return wrap(found)
+    given = _bits(shape, seed, call, xp)
+    return APPLY[kind](given, *bounds) if bounds else APPLY[kind](given, dtype=dtype)
 
 
 def draw(
@@ -46,7 +65,7 @@ def draw(
         parts = draw(kind, (*shape, 2), generator, dt.of(target).to_real().numpy, place)
         return view_as_complex(parts * math.sqrt(0.5) if kind == "normal" else parts)
     exact = target if target in (_FLOAT32, _FLOAT64) else _FLOAT32
-    out = APPLY[kind](bits(shape, generator, place), dtype=exact)
+    out = _drawn(kind, shape, generator, exact, place)
     if target is exact:
         return out
     if kind == "uniform":  # rounded to the nearest the largest would be 1, which is not below 1
@@ -150,7 +169,7 @@ def integers(
         for name, value in (("from", low), ("to - 1", high - 1)):
             if not least <= value <= most:
                 raise RuntimeError(f"{name} is out of bounds for {_C_NAMES[dt.of(target).name]}")
-    out = APPLY["bounded"](bits(shape, generator), low, high)
+    out = _drawn("bounded", shape, generator, _INT64, bounds=(low, high))
     return out if target == _INT64 else APPLY["cast"](out, dtype=target)
 
 

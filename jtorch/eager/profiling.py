@@ -50,13 +50,14 @@ class Recording:
         self._plain = [list(table) for table in _TABLES]
         for table in _TABLES:
             table[:] = [self._noting(op.name, function) for op, function in zip(TABLE, table, strict=True)]
-        EAGER.__dict__.update(runs_nodes=False, backward=self._backward)
+        EAGER.__dict__.update(runs_nodes=False, draws_at_once=False, backward=self._backward)
 
     def stop(self) -> None:
         _ON.remove(self)
         for table, plain in zip(_TABLES, self._plain, strict=True):
             table[:] = plain
-        del EAGER.__dict__["runs_nodes"], EAGER.__dict__["backward"]
+        for name in ("runs_nodes", "draws_at_once", "backward"):
+            del EAGER.__dict__[name]
         now = time.perf_counter_ns()
         for event in self.events:  # blocks that have not ended
             event.end = event.end or now

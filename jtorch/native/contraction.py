@@ -116,8 +116,8 @@ class Call:
         ]  # fmt: skip
 
     def shift(self, axis: str) -> list[int]:
-        """By how much each word of a piece's block grows from one that begins at 0 to one, as long, at 1: none
-        are there where none are shared."""
+        """By how much each word of a piece's block grows from one that begins at 0 to one, as long, at 1;
+        empty where no words are shared."""
         return [] if self.shared is None else [0, *(int(part == axis) for part in _PARTS for _ in range(2))]
 
     def _chunk(self, batch: int, rows: int, columns: int, inner: int) -> int:
