@@ -303,7 +303,7 @@ class Evaluator:
 
     table: Sequence[Callable]
     runs_nodes = True  # the engine may run a node's gradient itself, without asking ``backward``
-    draws_at_once = False  # random numbers may come from elsewhere than the ops that make them of bits
+    skips_table = False  # what ops give may be computed without asking it, as nobody watches the calls
     reads_elements = True  # lists with tensors in them may be read number by number
     counts_masks = False  # how many elements a mask names is known while a function is recorded
     xp: Any

@@ -49,7 +49,7 @@ def _drawn(
     evaluator = op_module.CONTEXT.get().evaluator
     seed, call = evaluator.next_call(generator or default_generator)
     xp = evaluator.namespace_at(place or PLACE.get())
-    if evaluator.draws_at_once and xp is evaluator.xp and higher.draws is not None:
+    if evaluator.skips_table and xp is evaluator.xp and higher.draws is not None:
         found = higher.draws().drawn(kind, seed, call, shape, dtype, *bounds)
         if found is not None:
             return wrap(found)

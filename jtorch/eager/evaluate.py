@@ -17,7 +17,7 @@ from jtorch.ops import xp
 
 
 class Eager(Evaluator):
-    draws_at_once = True
+    skips_table = True
 
     def __init__(self) -> None:
         self.xp = xp

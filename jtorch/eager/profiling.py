@@ -50,13 +50,13 @@ class Recording:
         self._plain = [list(table) for table in _TABLES]
         for table in _TABLES:
             table[:] = [self._noting(op.name, function) for op, function in zip(TABLE, table, strict=True)]
-        EAGER.__dict__.update(runs_nodes=False, draws_at_once=False, backward=self._backward)
+        EAGER.__dict__.update(runs_nodes=False, skips_table=False, backward=self._backward)
 
     def stop(self) -> None:
         _ON.remove(self)
         for table, plain in zip(_TABLES, self._plain, strict=True):
             table[:] = plain
-        for name in ("runs_nodes", "draws_at_once", "backward"):
+        for name in ("runs_nodes", "skips_table", "backward"):
             del EAGER.__dict__[name]
         now = time.perf_counter_ns()
         for event in self.events:  # blocks that have not ended

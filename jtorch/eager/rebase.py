@@ -12,6 +12,7 @@ Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operat
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jtorch.core import op as op_module
@@ -47,19 +48,36 @@ _OF_FUNCTION = (
 )
 
 
-class OneOfSeveral(tuple):
-    """How a view was made, see above, by a function that gives several: PyTorch writes to none of them."""
+class OneOfSeveral:
+    """How view number ``place`` was made, see above, by a function called ``name`` in errors that gives
+    several: PyTorch writes to none of them. ``statics(place)`` are those of the op, for whom it may concern.
+    """
 
-    place: int
-    name: str
+    __slots__ = ("name", "op", "place", "source", "statics")
+
+    def __init__(
+        self, source: Tensor, op: Op, statics: Callable[[int], Sequence[Any]], place: int, name: str
+    ) -> None:
+        self.source, self.op, self.statics, self.place, self.name = source, op, statics, place, name
+
+    @classmethod
+    def of(cls, how: tuple, place: int, name: str) -> OneOfSeveral:
+        """The same as ``how``, of one of several."""
+        source, op, *statics = how
+        return cls(source, op, lambda place: statics, place, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.source, self.op, *self.statics(self.place)))
+
+    def __getitem__(self, k: int) -> Any:
+        return (*self,)[k]
 
 
 def several(views: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
     """``views``, that the function called ``name`` in errors gave, marked as such."""
     for place, view in enumerate(views):
         if view._base is not None and view._how is not None:
-            how = view._how = OneOfSeveral(view._how)
-            how.place, how.name = place, name
+            view._how = OneOfSeveral.of(view._how, place, name)
     return views
 
 

@@ -45,7 +45,7 @@ def off_tape(out: Any, cell: list) -> Tensor:
     return tensor
 
 
-def note_view(view: Tensor, source: Tensor, how: tuple | None) -> None:
+def note_view(view: Tensor, source: Tensor, how: Any) -> None:
     """A view tells what it is a view of and, where the tape may follow (``how``), the way it was made: see
     rebase.py and views.py.
     """

@@ -55,7 +55,7 @@ def test_who_draws_gets_the_same_as_from_bits(monkeypatch):
     jtorch.manual_seed(3)
     at_once = each()
     state = jtorch.get_rng_state()
-    monkeypatch.setattr(EAGER, "draws_at_once", False)
+    monkeypatch.setattr(EAGER, "skips_table", False)
     jtorch.manual_seed(3)
     for found, expected in zip(at_once, each(), strict=True):
         assert found.dtype == expected.dtype and found.tobytes() == expected.tobytes()
@@ -96,4 +96,4 @@ def test_a_profile_shows_the_op_that_draws():
     with jtorch.profiler.profile() as profile:
         jtorch.randn(8, 8)
     assert "normal" in {event.key for event in profile.key_averages()}
-    assert EAGER.draws_at_once
+    assert EAGER.skips_table

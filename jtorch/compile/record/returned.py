@@ -433,10 +433,7 @@ def viewed(tensor: Tensor, step: tuple) -> Tensor:
     op, statics, several = step
     out = off_tape(EAGER.table[op.index](tensor._data, **statics), tensor._cell)
     how = (tensor, op, *(statics[name] for name in op.statics))
-    if several is not None:
-        how = OneOfSeveral(how)
-        how.place, how.name = several
-    note_view(out, tensor, how)
+    note_view(out, tensor, how if several is None else OneOfSeveral.of(how, *several))
     return out
 
 

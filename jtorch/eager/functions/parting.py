@@ -9,12 +9,16 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from jtorch.core import sizes
 from jtorch.core.dim import most
+from jtorch.core.op import BY_NAME, CONTEXT, Op
 from jtorch.eager.binding import APPLY
 from jtorch.eager.index_items import is_array
 from jtorch.eager.indexing import getitem
-from jtorch.eager.rebase import several
+from jtorch.eager.rebase import OneOfSeveral, several
+from jtorch.eager.results import note_view, off_tape
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 
@@ -74,19 +78,44 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     axis = ax.one(dim, input.ndim)
-    view = APPLY["select"]
-    return several(tuple([view(input, axis=axis, index=k) for k in range(input._data.shape[axis])]), "Unbind")
+    before = (slice(None),) * axis
+    indices = [(*before, k, ...) for k in range(input._data.shape[axis])]
+    return _views(input, BY_NAME["select"], indices, lambda k: (axis, k), "Unbind")
 
 
-def _parts(input: Tensor, axis: int, bounds: Sequence[int]) -> tuple[Tensor, ...]:
-    """The views between neighbours in ``bounds``."""
-    shape, view = input._data.shape, APPLY["slice"]
-    begin, end, step = [0] * len(shape), list(shape), (1,) * len(shape)
-    views = []
-    for start, stop in itertools.pairwise(bounds):
-        begin[axis], end[axis] = start, most(start, stop)
-        views.append(view(input, start=tuple(begin), stop=tuple(end), step=step))
-    return tuple(views)
+def _parts(
+    input: Tensor, axis: int, pairs: Sequence[tuple[int, int]], name: str = ""
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """The views of positions from one number to another; ``name`` is for ``several``, where they are."""
+    shape, before = input._data.shape, (slice(None),) * axis
+
+    def statics(k: int) -> tuple:
+        start, stop = pairs[k]
+        begin = (0,) * axis + (start,) + (0,) * (len(shape) - axis - 1)
+        return begin, (*shape[:axis], stop, *shape[axis + 1 :]), (1,) * len(shape)
+
+    return _views(input, BY_NAME["slice"], [(*before, slice(*pair)) for pair in pairs], statics, name)
+
+
+def _views(
+    input: Tensor, op: Op, indices: Sequence[tuple], statics: Callable[[int], tuple], name: str
+) -> tuple[Tensor, ...]:
+    """Views by ``op``, each by NumPy's index or by the op's statics."""
+    context, data = CONTEXT.get(), input._data
+    follows = context.level is not None or (input._requires_grad and context.grad)
+    if follows or data.__class__ is not np.ndarray or not context.evaluator.skips_table:
+        view, each = APPLY[op.name], range(len(indices))
+        views = tuple([view(input, **dict(zip(op.statics, statics(k), strict=True))) for k in each])
+        return several(views, name) if name else views
+    cell, made = input._cell, []
+    how: Any = None
+    for place, index in enumerate(indices):  # without a node nothing else is left of what an op does
+        part = off_tape(data[index], cell)
+        if context.grad:
+            how = OneOfSeveral(input, op, statics, place, name) if name else (input, op, *statics(place))
+        note_view(part, input, how)
+        made.append(part)
+    return tuple(made)
 
 
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -106,7 +135,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
             )
         return several((cut(tensor, axis, 0, 0),), "Split")
     count = int(-(-most(n, 1) // size))
-    return several(_parts(tensor, axis, [*(k * size for k in range(count)), n]), "Split")
+    bounds = [*(k * size for k in range(count)), n]
+    return _parts(tensor, axis, [*itertools.pairwise(bounds)], "Split")
 
 
 def _split_method(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -129,7 +159,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
             f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension "
             f"{dim}), but got split_sizes={lengths}"
         )
-    return several(_parts(input, axis, list(itertools.accumulate(lengths, initial=0))), "SplitWithSizes")
+    return _parts(input, axis, _side_by_side(lengths), "SplitWithSizes")
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
@@ -179,9 +209,14 @@ def tensor_split(
             raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
         small, longer = divmod(n, sections)
         lengths = [small + (k < longer) for k in range(sections)]
-        return _parts(input, axis, list(itertools.accumulate(lengths, initial=0)))
+        return _parts(input, axis, _side_by_side(lengths))
     places = [slice(None, k).indices(n)[1] for k in indices_or_sections]
-    return _parts(input, axis, [0, *places, n])
+    return _parts(input, axis, [(a, most(a, b)) for a, b in itertools.pairwise([0, *places, n])])
+
+
+def _side_by_side(lengths: Sequence[int]) -> list[tuple[int, int]]:
+    """Where pieces of these lengths begin and end."""
+    return [*itertools.pairwise(itertools.accumulate(lengths, initial=0))]
 
 
 def _split_along(name: str, least: int, axis_of: Callable[[Tensor], int]) -> Callable:
