@@ -30,6 +30,7 @@ from jtorch.eager.index_items import (
 from jtorch.eager.messages import long_name
 from jtorch.eager.nested import tensor_of
 from jtorch.eager.overlap import check_read, check_written
+from jtorch.eager.plain_views import view_at_once
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.rebase import VIEW_OF_LEAF
 from jtorch.eager.selection import Places, Selection, refused, selected
@@ -37,7 +38,7 @@ from jtorch.eager.tensor import Tensor, wrap
 
 _WHOLE = slice(None)
 _INT64 = np.dtype(np.int64)
-_select_unchecked = APPLY["select"]
+_select_unchecked, _with_axes = APPLY["select"], APPLY["unsqueeze"]
 
 
 def getitem(self: Tensor, item: Any) -> Tensor:
@@ -47,6 +48,8 @@ def getitem(self: Tensor, item: Any) -> Tensor:
         if shape and -1 < item < shape[0]:
             return _select_unchecked(self, axis=0, index=item)
         return _select(self, 0, item)
+    if item is None:
+        return _with_axes(self, axes=(0,))
     if item.__class__ is Tensor and _is_of_first_axes(item._data, self._data.ndim):
         if item._data.dtype is _INT64 and op_module.CONTEXT.get().evaluator.reads_elements:
             try:
@@ -55,7 +58,10 @@ def getitem(self: Tensor, item: Any) -> Tensor:
                 pass
         view, advanced = self, [(0, item)]
     else:
-        plain = _plain(self, item if item.__class__ is tuple else (item,))
+        items = item if item.__class__ is tuple else (item,)
+        plain = view_at_once(self, items)
+        if plain is None:
+            plain = _plain(self, items)
         if plain is not None:
             return plain
         view, advanced = basic(self, item)
@@ -116,7 +122,7 @@ def _plain(self: Tensor, item: tuple) -> Tensor | None:
         view = APPLY["slice"](self, start=tuple(start), stop=tuple(stop), step=tuple(step))
     for axis, part in reversed(ints):
         view = APPLY["select"](view, axis=axis, index=position(part, shape[axis], axis))
-    return APPLY["unsqueeze"](view, axes=tuple(new)) if new else view
+    return _with_axes(view, axes=tuple(new)) if new else view
 
 
 def setitem(self: Tensor, item: Any, value: Any) -> None:

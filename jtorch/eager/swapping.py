@@ -9,6 +9,8 @@ from typing import Any
 
 from jtorch.core import watch
 from jtorch.eager.node import Node
+from jtorch.eager.plain_views import ByItem
+from jtorch.eager.rebase import OneOfSeveral
 from jtorch.eager.tensor import Tensor
 
 _SLOTS = [name for name in Tensor.__slots__ if not name.startswith("__")]
@@ -73,7 +75,9 @@ def _users(t: Tensor, name: str) -> list[Node]:
     if not is_leaf and sys.getrefcount(t._cell) <= _ALONE:
         return []
     holders = gc.get_referrers(t)
-    pairs = [h for h in holders if h.__class__ is tuple and h and h[0] is t]  # edges, and how views were made
+    # edges, and how views were made
+    pairs: list[Any] = [h for h in holders if h.__class__ is tuple and h and h[0] is t]
+    pairs += [h for h in holders if isinstance(h, (OneOfSeveral, ByItem)) and h.source is t]
     owners = gc.get_referrers(*pairs) if pairs else []
     views = [h for h in holders if isinstance(h, Tensor) and h._base is t]
     views += [h for h in owners if isinstance(h, Tensor) and any(h._how is p for p in pairs)]

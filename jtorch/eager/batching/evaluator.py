@@ -129,6 +129,7 @@ class Batching(Evaluator):
         self.counts_masks = below.counts_masks
 
     runs_nodes = False
+    skips_table = False
 
     def __getattr__(self, name: str) -> Any:
         """What evaluators of a kind alone have."""
