@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.op import CONTEXT
+from jtorch.eager.binding import APPLY
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.results import note_view, off_tape
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import xp
 
 _WHOLE = slice(None)
+_with_axes = APPLY["unsqueeze"]
 
 
 class ByItem:
@@ -50,9 +52,14 @@ def view_at_once(self: Tensor, item: tuple) -> Tensor | None:
     if follows or data.__class__ is not np.ndarray or not context.evaluator.skips_table:
         return None
     parts: list[Any] = []
-    is_open, cuts = True, False  # whether it may have an Ellipsis, and takes a part
+    new: list[int] = []
+    k, is_open, cuts = 0, True, False  # axes so far; whether it may have an Ellipsis, and takes a part
     for part in item:
         kind = part.__class__
+        if part is None:
+            new.append(k)
+            k += 1
+            continue
         if kind is int:
             cuts = True
         elif kind is slice:
@@ -60,34 +67,24 @@ def view_at_once(self: Tensor, item: tuple) -> Tensor | None:
                 if not _is_plain(part):
                     return None
                 cuts = True
-        elif part is None:
-            if not cuts:
-                return None  # most often one op adds the new axes
-            continue
+            k += 1
         elif part is Ellipsis and is_open:
             is_open = False
+            k += data.ndim - sum(1 for p in item if p is not None) + 1
         else:
             return None
         parts.append(part)
+    if new and not cuts and len(parts) - (not is_open) <= data.ndim:
+        return _with_axes(self, axes=tuple(new))
     try:
         found = data[(*parts, ...)] if is_open else data[(*parts,)]  # a view, also of one element
     except IndexError:
         return None
-    if len(parts) < len(item):
-        found = xp.unsqueeze(found, axes=_new_axes(item, data.ndim - len(parts) + (not is_open)))
+    if new:
+        found = xp.unsqueeze(found, axes=tuple(new))
     view = off_tape(found, self._cell)
     note_view(view, self, ByItem(self, item) if context.grad else None)
     return view
-
-
-def _new_axes(item: tuple, others: int) -> tuple[int, ...]:
-    """Where None adds one; an Ellipsis stands for so many axes."""
-    axes, k = [], 0
-    for part in item:
-        if part is None:
-            axes.append(k)
-        k += others if part is Ellipsis else part.__class__ is not int
-    return tuple(axes)
 
 
 def _is_plain(part: slice) -> bool:

@@ -11,6 +11,7 @@ In all three ``low`` and ``high`` are the zeros before and after each spatial ax
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -105,15 +106,20 @@ def _correlated(xp, x, weight, groups, geometry):
     """Padded images (N, C, ...) and weight (O, C/groups, *kernel) to (N, O, *places)."""
     if _depthwise(xp, weight.shape, groups):
         return _channel_by_channel(xp, x, weight, geometry)
-    r, several = len(weight.shape) - 2, int(groups > 1)
     seen = _seen(xp, x, weight.shape[2:], groups, geometry)  # (N, groups?, C/groups, *places, *kernel)
-    inner_weight = tuple(range(1 + several, 2 + several + r))
-    inner_seen = (1 + several, *range(2 + several + r, 2 + several + 2 * r))
-    out = xp.dot_general(
-        _grouped(xp, weight, groups, 0), seen, batch=_pairs(groups, 0, 1), inner=(inner_weight, inner_seen),
-        order=_images_first(groups, r),
-    )  # fmt: skip
+    batch, inner, order = _axes_of_images(len(weight.shape) - 2, int(groups > 1))
+    out = xp.dot_general(_grouped(xp, weight, groups, 0), seen, batch=batch, inner=inner, order=order)
     return _whole_images(xp, out, groups)
+
+
+@functools.cache
+def _axes_of_images(rank, several):
+    """``dot_general``'s axes of a weight and of what is seen: those that go together and those that it adds
+    up, and the order of its result."""
+    inner_weight = tuple(range(1 + several, 2 + several + rank))
+    inner_seen = (1 + several, *range(2 + several + rank, 2 + several + 2 * rank))
+    groups = 1 + several  # as good as any number
+    return _pairs(groups, 0, 1), (inner_weight, inner_seen), _images_first(groups, rank)
 
 
 def _depthwise(xp, weight_shape, groups):

@@ -67,7 +67,7 @@ def lifted(function: Callable, shape_of_index: bool = False) -> Callable:
     """
 
     def lifted(input: Tensor, dim: int, index: Tensor, *rest: Any, **options: Any) -> Tensor:
-        if input.ndim and index.ndim:
+        if input._data.ndim and index._data.ndim:
             return function(input, dim, index, *rest, **options)
         given = [t.reshape(1) if isinstance(t, Tensor) and not t.ndim else t for t in (input, index, *rest)]
         options = {k: t.reshape(1) if isinstance(t, Tensor) and not t.ndim else t for k, t in options.items()}

@@ -9,7 +9,10 @@ import warnings
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from jtorch.core import dtypes as dt
+from jtorch.core.op import CONTEXT
 from jtorch.eager.public import (
     Tensor,
     arange,
@@ -346,7 +349,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if empty and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if num_classes == -1:
-        num_classes = int(tensor.max().item()) + 1
+        evaluator = CONTEXT.get().evaluator
+        at_once = evaluator.skips_table and tensor._data.__class__ is np.ndarray
+        num_classes = int(tensor._data.max() if at_once else tensor.max().item()) + 1
         # of others below 0 the op says so
         if (num_classes <= 0 or not reads_elements()) and tensor.min().item() < 0:
             raise RuntimeError("Class values must be non-negative.")

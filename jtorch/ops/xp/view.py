@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 from typing import Any
 
 import numpy as np
@@ -70,15 +71,23 @@ def slice_put(x: Array, value: Array, *, start: Shape, stop: Shape, step: Shape)
 
 def windows(x: Array, *, kernel: Shape, stride: Shape, dilation: Shape) -> Array:
     """Sliding windows over the last axes: (..., H, W) to (..., OH, OW, KH, KW), without a copy."""
-    k = x.ndim - len(kernel)
+    shape, strides, apart = _layout_of_windows(x.shape, x.strides, kernel, stride, dilation)
+    return _as_strided(x, shape, strides, writeable=apart)
+
+
+@functools.lru_cache(256)
+def _layout_of_windows(
+    shape: Shape, strides: Shape, kernel: Shape, stride: Shape, dilation: Shape
+) -> tuple[Shape, Shape, bool]:
+    """(their shape, their strides, whether no two of them have an element in common)"""
+    k = len(shape) - len(kernel)
     outer = tuple(
-        (n - d * (w - 1) - 1) // s + 1
-        for n, w, s, d in zip(x.shape[k:], kernel, stride, dilation, strict=True)
+        (n - d * (w - 1) - 1) // s + 1 for n, w, s, d in zip(shape[k:], kernel, stride, dilation, strict=True)
     )
-    step = tuple(b * s for b, s in zip(x.strides[k:], stride, strict=True))
-    inner = tuple(b * d for b, d in zip(x.strides[k:], dilation, strict=True))
+    step = tuple(b * s for b, s in zip(strides[k:], stride, strict=True))
+    inner = tuple(b * d for b, d in zip(strides[k:], dilation, strict=True))
     apart = all(s > d * (w - 1) for w, s, d in zip(kernel, stride, dilation, strict=True))
-    return _as_strided(x, x.shape[:k] + outer + kernel, x.strides[:k] + step + inner, writeable=apart)
+    return shape[:k] + outer + kernel, strides[:k] + step + inner, apart
 
 
 def pad(x: Array, *, low: Shape, high: Shape, interior: Shape) -> Array:
