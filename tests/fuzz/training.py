@@ -229,11 +229,10 @@ def trained(w: Writer) -> str | None:
     w.say(f"{name} = total({', '.join(live)})")
     w.say(f"{name}.backward()")
     if opt and w.chance(0.3):
-        w.say(
-            w.one(("nn.utils.clip_grad_norm_({p}, 0.5)", "nn.utils.clip_grad_value_({p}, 0.1)")).format(
-                p=parameters
-            )
-        )
+        clip = w.one(("nn.utils.clip_grad_norm_({p}, 0.5)", "nn.utils.clip_grad_value_({p}, 0.1)"))
+        # of no gradient at all PyTorch's clip_grad_value_ raises an error of its own making
+        known = " or ".join(f"{name}.grad is not None" for name in w.parameters)
+        w.say(f"if {known}: {clip.format(p=parameters)}")
     if opt:
         w.say(f"{opt}.step()")
     w.values.append(Value(f"{name}.detach()", "F64", (), False))

@@ -106,8 +106,11 @@ def pow(x: Any, y: Any) -> Array:
         y = dt.BFLOAT16.type(y)  # beside which a Python number is not weak
     if y.__class__ is float and y == -0.5 and hasattr(x, "dtype"):
         return rsqrt(x)
-    if y.__class__ in _FLOATS and y == 3.0 and x.__class__ is np.ndarray and x.dtype.char in "fd":
-        return x * x * x  # as PyTorch does: NumPy calls pow for each element, which takes 200 times as long
+    if y.__class__ in _FLOATS and x.__class__ is np.ndarray and x.dtype.char in "fd":
+        if y == 2.0:
+            return x * x  # the same bits in a third of the time
+        if y == 3.0:
+            return x * x * x  # as PyTorch does: NumPy calls pow for each, which takes 200 times as long
     if y.__class__ is x.__class__ is np.ndarray and not y.ndim and y.dtype.kind == "f" and y == 0.5:
         return _half_power(x)
     try:
