@@ -8,14 +8,14 @@ level empties at its end.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from jtorch.core import op as op_module
 from jtorch.core.op import Context, Op
-from jtorch.eager.rebase import UNKNOWN_VIEW, FromFunction
+from jtorch.eager.rebase import UNKNOWN_VIEW, FromFunction, Step, steps_of
 from jtorch.eager.tensor import Tensor, wrap
 
 KEY = "_tangent"  # in the __dict__ of a tensor: its ``Cell``, or how it was made where the tape does not know
@@ -138,15 +138,17 @@ def _found(tensor: Tensor) -> Tensor | None:
         if _found(tensor._base) is not None:
             raise RuntimeError(_unknown(tensor))
         return None
-    parent, op, *statics = how
+    parent, steps = steps_of(how)
     tangent = _found(parent)
-    return None if tangent is None else _seen(tangent, op, statics)
+    return None if tangent is None else _seen(tangent, steps)
 
 
-def _seen(tangent: Tensor, op: Op, statics: Sequence[Any]) -> Tensor:
+def _seen(tangent: Tensor, steps: Iterable[Step]) -> Tensor:
     from jtorch.eager.binding import APPLY
 
-    return APPLY[op.name](tangent, **dict(zip(op.statics, statics, strict=True)))
+    for op, statics in steps:
+        tangent = APPLY[op.name](tangent, **statics)
+    return tangent
 
 
 def _how(view: Tensor) -> tuple | None:
@@ -240,15 +242,15 @@ def written(tensor: Tensor, tangent: Tensor | None) -> None:
         _write(context.level, root, steps, held, tangent)
 
 
-def _root(tensor: Tensor) -> tuple[Tensor, list[tuple[Op, list[Any]]]]:
+def _root(tensor: Tensor) -> tuple[Tensor, list[Step]]:
     """(whose tangent that of ``tensor`` is seen through, the views on the way)"""
-    steps: list[tuple[Op, list[Any]]] = []
+    steps: list[Step] = []
     while tensor._base is not None and tensor.__dict__.get(KEY).__class__ is not Cell:
         how = _how(tensor)
         if how is None:
             break
-        tensor, op, *statics = how
-        steps.append((op, statics))
+        tensor, made = steps_of(how)
+        steps += reversed(made)
     return tensor, steps[::-1]
 
 
@@ -263,8 +265,7 @@ def _write(level: Level, root: Tensor, steps: list, held: Tensor | None, tangent
     made = zeros_like(root) if held is None or not steps else APPLY["clone"](held)
     if steps:
         view = made
-        for op, statics in steps:
-            view = _seen(view, op, statics)
+        view = _seen(view, steps)
         view.copy_(zeros_like(view) if tangent is None else tangent)
     _replace(level, root, made)
 

@@ -33,6 +33,7 @@ from jtorch.eager.results import note_view
 from jtorch.eager.saved_hooks import Packed, pack
 from jtorch.eager.tensor import Tensor, rehang, wrap
 from jtorch.eager.unusual import WATCHERS, look_at
+from jtorch.eager.views import source_of
 
 _NO_GRADIENT = np.dtype(np.bool_)  # the dtype noted for an output that is no tensor
 _NOT_RETURNED = (
@@ -485,7 +486,7 @@ def _output(
         output = _alias(output) if given else output
         rehang(output, node, index, by=watch.GIVEN)
     if output._base is not None and not (given and dirty):
-        source = output._base if output._how is None else output._how[0]
+        source = output._base if output._how is None else source_of(output._how)
         output._how = FromFunction((source,))
         note_from_function(output)
     return output

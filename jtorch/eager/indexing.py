@@ -13,7 +13,6 @@ import numpy as np
 from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.errors import user_source
 from jtorch.core.number_ranges import check_scalar
-from jtorch.core.sizes import slice_bounds
 from jtorch.eager import inplace
 from jtorch.eager.binding import APPLY
 from jtorch.eager.duals import is_dual
@@ -30,7 +29,7 @@ from jtorch.eager.index_items import (
 from jtorch.eager.messages import long_name
 from jtorch.eager.nested import tensor_of
 from jtorch.eager.overlap import check_read, check_written
-from jtorch.eager.plain_views import view_at_once
+from jtorch.eager.plain_views import steps_by_item, view_at_once
 from jtorch.eager.python_values import as_tensor_data
 from jtorch.eager.rebase import VIEW_OF_LEAF
 from jtorch.eager.selection import Places, Selection, refused, selected
@@ -90,39 +89,13 @@ def _is_of_first_axes(index: Any, ndim: int) -> bool:
 
 def _plain(self: Tensor, item: tuple) -> Tensor | None:
     """The view that ints, slices and None alone make, without the general way; None for other items."""
-    shape = self._data.shape
-    ndim = len(shape)
-    if not item:
+    steps = steps_by_item(self._data.shape, item) if item else None
+    if steps is None:
         return None
-    cuts: list[tuple[int, slice]] = []
-    ints: list[tuple[int, int]] = []
-    new: list[int] = []
-    k = 0
-    for part in item:
-        if part is None:
-            new.append(k - len(ints) + len(new))
-            continue
-        if k == ndim:
-            return None
-        if part.__class__ is slice:
-            if part != _WHOLE:
-                cuts.append((k, part))
-        elif part.__class__ is int:
-            ints.append((k, part))
-        else:
-            return None
-        k += 1
     view = self
-    if cuts or not (ints or new):
-        start, stop, step = [0] * ndim, list(shape), [1] * ndim
-        for k, part in cuts:
-            start[k], stop[k], step[k] = slice_bounds(part, shape[k])
-            if step[k] < 1:
-                return None
-        view = APPLY["slice"](self, start=tuple(start), stop=tuple(stop), step=tuple(step))
-    for axis, part in reversed(ints):
-        view = APPLY["select"](view, axis=axis, index=position(part, shape[axis], axis))
-    return _with_axes(view, axes=tuple(new)) if new else view
+    for op, statics in steps:
+        view = APPLY[op.name](view, **statics)
+    return view
 
 
 def setitem(self: Tensor, item: Any, value: Any) -> None:

@@ -56,8 +56,8 @@ class Recording:
         _ON.remove(self)
         for table, plain in zip(_TABLES, self._plain, strict=True):
             table[:] = plain
-        for name in ("runs_nodes", "skips_table", "backward"):
-            del EAGER.__dict__[name]
+        del EAGER.__dict__["runs_nodes"], EAGER.__dict__["backward"]
+        EAGER.skips_table = True
         now = time.perf_counter_ns()
         for event in self.events:  # blocks that have not ended
             event.end = event.end or now

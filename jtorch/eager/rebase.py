@@ -12,14 +12,14 @@ Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operat
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch.core import op as op_module
 from jtorch.core.op import Op
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor, rehang
-from jtorch.eager.views import list_all, living
+from jtorch.eager.views import list_all, living, source_of
 from jtorch.ops.slicing import OVERLAPPING
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
@@ -48,9 +48,12 @@ _OF_FUNCTION = (
 )
 
 
+Step = tuple[Op, dict[str, Any]]  # one view op and its statics
+
+
 class OneOfSeveral:
     """How view number ``place`` was made, see above, by a function called ``name`` in errors that gives
-    several: PyTorch writes to none of them. ``statics(place)`` are those of the op, for whom it may concern.
+    several: PyTorch writes to none of them. ``statics(place)`` are those of the op.
     """
 
     __slots__ = ("name", "op", "place", "source", "statics")
@@ -64,13 +67,24 @@ class OneOfSeveral:
     def of(cls, how: tuple, place: int, name: str) -> OneOfSeveral:
         """The same as ``how``, of one of several."""
         source, op, *statics = how
-        return cls(source, op, lambda place: statics, place, name)
+        return cls(source, op, lambda _: statics, place, name)
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.source, self.op, *self.statics(self.place)))
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The view ops that made it."""
+        return (_step(self.op, self.statics(self.place)),)
 
-    def __getitem__(self, k: int) -> Any:
-        return (*self,)[k]
+
+def steps_of(how: Any) -> tuple[Tensor, tuple[Step, ...]]:
+    """(what a view was made of, the view ops from there to it), if ``how`` is how it was made."""
+    if how.__class__ is not tuple:
+        return how.source, how.steps
+    source, op, *statics = how
+    return source, (_step(op, statics),)
+
+
+def _step(op: Op, statics: Sequence[Any]) -> Step:
+    return op, dict(zip(op.statics, statics, strict=True))
 
 
 def several(views: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
@@ -161,7 +175,7 @@ def _sources(view: Tensor) -> list[Tensor]:
     """What ``view`` was made of, step by step, as far as it is known."""
     found: list[Tensor] = []
     while view._base is not None and view._how:
-        view = view._how[0]
+        view = source_of(view._how)
         found.append(view)
     return found
 
@@ -172,9 +186,6 @@ def _made_in_function(view: Tensor) -> FromFunction | None:
         if one._base is not None and one._how.__class__ is FromFunction:
             return one._how
     return None
-
-
-Step = tuple[Op, dict[str, Any]]  # one view op and its statics
 
 
 class CopySlices(Node):
@@ -256,10 +267,10 @@ def chain_of(view: Tensor) -> tuple[Step, ...]:
             raise RuntimeError(UNKNOWN_VIEW)
         if how.__class__ is OneOfSeveral:
             raise RuntimeError(_one_of_several(written, how))
-        parent, op, *statics = how
-        if op.put is None or view._data.size > parent._data.size:  # expanded
+        parent, made = steps_of(how)
+        if any(op.put is None for op, _ in made) or view._data.size > parent._data.size:  # expanded
             raise RuntimeError(OVERLAPPING)
-        steps.append((op, dict(zip(op.statics, statics, strict=True))))
+        steps += reversed(made)
         view = parent
     return tuple(reversed(steps))
 
@@ -304,6 +315,7 @@ def _retake_views(base: Tensor) -> None:
             continue
         if _made_in_function(view) is not None:
             continue
-        parent, op, *statics = view._how
-        fresh = APPLY[op.name](parent, **dict(zip(op.statics, statics, strict=True)))
+        fresh, steps = steps_of(view._how)
+        for op, statics in steps:
+            fresh = APPLY[op.name](fresh, **statics)
         rehang(view, fresh._node, fresh._index, fresh._requires_grad)

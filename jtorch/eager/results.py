@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref as weak_reference
 
+import numpy as np
+
+from jtorch.core.op import Context
 from jtorch.eager.node import Node
 from jtorch.eager.tensor import Tensor
 from jtorch.eager.unusual import WATCHERS, look_at
@@ -43,6 +46,14 @@ def off_tape(out: Any, cell: list) -> Tensor:
     tensor._base = tensor._grad = tensor._hooks = tensor._node = None
     tensor._index, tensor._requires_grad = 0, False
     return tensor
+
+
+def needs_no_op(tensor: Tensor, context: Context) -> bool:
+    """Whether what an op gives for ``tensor`` in this context is its elements alone, as NumPy computes them:
+    no node, no tangent, and nobody who watches the op."""
+    if tensor._data.__class__ is not np.ndarray or not context.evaluator.skips_table:
+        return False
+    return context.level is None and not (tensor._requires_grad and context.grad)
 
 
 def note_view(view: Tensor, source: Tensor, how: Any) -> None:

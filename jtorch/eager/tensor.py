@@ -84,7 +84,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         "_data",  # the raw value: a NumPy array, or a traced one while compiling
         "_grad",  # a Tensor, a LazyGrad or None
         "_hooks",  # dict of gradient hooks
-        "_how",  # of a view: (the tensor it was made of, op, statics...), None if made under no_grad
+        "_how",  # of a view: see ``rebase.steps_of``; None if made under no_grad
         "_index",  # which output of _node
         "_node",  # what made it; None for a leaf
         "_requires_grad",

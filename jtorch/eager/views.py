@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import Any
 
 import numpy as np
 
@@ -52,11 +53,16 @@ def list_all(base: Tensor) -> None:
     cell[1:] = [weakref.ref(t) for t in sorted(found, key=_depth)]
 
 
+def source_of(how: Any) -> Tensor:
+    """What a view was made of, also by a custom Function."""
+    return how[0] if isinstance(how, tuple) else how.source
+
+
 def _depth(view: Tensor) -> int:
     """How many view ops lie between ``view`` and the base."""
     steps = 0
     while view._base is not None and view._how is not None:
-        view = view._how[0]
+        view = source_of(view._how)
         steps += 1
     return steps
 

@@ -41,16 +41,13 @@ def drawn(
     if n < loops.WORTHWHILE:
         return None
     time = n * _PER_ELEMENT[kind]
-    key = (
-        kind,
-        dtype,
-        0 if time < LEAST_TIME else n,
-    )  # one is for all that one thread draws
+    cut_for = 0 if time < LEAST_TIME else n  # one loop is for all numbers that one thread draws
+    key = kind, dtype, cut_for
     run = loops.KNOWN.get(key)
-    if run is None:
+    if run is None:  # some tenths of a second the first time on a machine
         blocks = n // _LANES
-        shares = [(0, -1)] if time < LEAST_TIME else cut(blocks, count(time, blocks), 1)
-        run = loops.loop(key, _text(kind, dtype), "draw", 2, (), key[-1], shares)
+        shares = cut(blocks, count(time, blocks), 1) if cut_for else [(0, -1)]
+        run = loops.loop(key, _text(kind, dtype), "draw", 2, (), cut_for, shares)
         if run is None:
             return None
     words = _words.all

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jtorch
+from jtorch.eager import plain_views
 from jtorch.eager.evaluate import EAGER
 from tests.ops.support import HAS_TORCH
 
@@ -145,3 +146,50 @@ def test_tangents_are_seen_through_them():
 
     value, tangent = jtorch.func.jvp(f, (x,), (t,))
     assert jtorch.equal(value, view * 3) and jtorch.equal(tangent, jtorch.full_like(view, 3.0))
+
+
+@pytest.mark.parametrize("item", [_(-2, None), _(2, None), (-1, None), (..., _(-2, None))], ids=str)
+def test_a_view_keeps_the_places_that_it_was_made_of(item, monkeypatch):
+    """Places that count from the end were once those of the source as it is when somebody asks."""
+
+    def run():
+        w, x = jtorch.tensor(2.0, requires_grad=True), jtorch.arange(4.0)
+        view = x[item]
+        x.resize_(6)
+        view.mul_(w)
+        return jtorch.autograd.grad((x[:4] * jtorch.arange(1.0, 5.0)).sum(), w)[0].item()
+
+    at_once = run()
+    monkeypatch.setattr(EAGER, "skips_table", False)
+    assert at_once == run()
+
+
+def test_nothing_is_worked_out_to_know_what_a_view_was_made_of(monkeypatch):
+    """Each step of a chain was once made anew by all that lie behind it."""
+    worked_out = []
+    real = plain_views.steps_by_item
+    monkeypatch.setattr(plain_views, "steps_by_item", lambda *a: worked_out.append(a) or real(*a))
+    w, views = jtorch.tensor(2.0, requires_grad=True), [jtorch.zeros(50, 4)]
+    for _k in range(60):
+        views.append(views[-1][:, 0:])
+    views[-1].mul_(w)
+    assert len(worked_out) <= 2 * 60 + 60  # to write, and to hang each view on its new place
+
+
+def test_a_callee_that_reads_a_part_of_what_has_changed_is_refused():
+    buffer = jtorch.arange(6.0)
+    seen = []
+
+    @jtorch.compiler.disable
+    def look():
+        seen.append(buffer[1:3].tolist())
+
+    @jtorch.compile(fullgraph=True)
+    def step(x):
+        buffer.add_(10)
+        look()
+        return x + 1
+
+    with pytest.raises(jtorch.errors.CompileError, match="has changed by then"):
+        for _k in range(3):
+            step(jtorch.ones(1))

@@ -282,3 +282,29 @@ def test_the_order_of_nan_is_that_of_pytorch(name):
     assert str(found[0].dtype).partition(".")[2] == str(wanted[0].dtype).partition(".")[2]
     for ours, theirs in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(ours.double().numpy(), theirs.double().numpy())
+
+
+def test_numbers_that_signal_are_sorted_without_a_word():
+    x = np.arange(2048, dtype=np.float32)[::-1].copy()
+    x.view(np.int32)[7] = 0x7F800001
+    with np.errstate(all="raise"):
+        found = jtorch.from_numpy(x).sort()
+    assert found.indices[-1] == 7 and found.values[0] == 0
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+@pytest.mark.parametrize("shape, dim", [((2000,), 0), ((64, 40), 1), ((64, 40), 0), ((3, 50, 20), 1)])
+def test_many_are_in_the_order_that_numpy_gives(shape, dim, dtype, descending):
+    x = (np.random.default_rng(0).standard_normal(shape) * 3).astype(dtype)
+    if dtype is np.float32:
+        x.ravel()[::7], x.ravel()[1::7] = 0.0, -0.0
+        x.ravel()[[5, 50]] = np.inf, -np.inf
+    for given in (x, np.asfortranarray(x)):
+        found = jtorch.from_numpy(given).argsort(dim, descending, stable=True).numpy()
+        keys = -given.astype(np.float64) if descending else given
+        assert np.array_equal(found, keys.argsort(dim, kind="stable"))
+    if dtype is np.float32:
+        x.ravel()[[3, 30]] = np.nan, -np.nan
+        found = np.take_along_axis(x, jtorch.from_numpy(x).argsort(dim, stable=True).numpy(), dim)
+        assert np.array_equal(found, np.sort(x, dim), equal_nan=True)

@@ -42,7 +42,7 @@ from jtorch.core.errors import CompileError, user_source
 from jtorch.core.sizes import settled
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import BACKWARD_TWICE, Node
-from jtorch.eager.rebase import FromFunction, OneOfSeveral
+from jtorch.eager.rebase import FromFunction, OneOfSeveral, steps_of
 from jtorch.eager.tensor import Size, Tensor, wrap
 
 
@@ -178,9 +178,9 @@ def _steps(out: Tensor) -> tuple[Tensor, tuple] | None:
         if how is None or how.__class__ is FromFunction:
             return None
         several = (how.place, how.name) if how.__class__ is OneOfSeveral else None
-        view, op, *statics = how
-        named = dict(zip(op.statics, map(normal, statics), strict=True))
-        steps.append((op, named, several))
+        view, made = steps_of(how)
+        for op, statics in reversed(made):
+            steps.append((op, {name: normal(static) for name, static in statics.items()}, several))
     return view, tuple(reversed(steps))
 
 

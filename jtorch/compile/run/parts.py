@@ -70,7 +70,8 @@ class Part(NamedTuple):
     template's words do, if it is ``in_words``; it ``is_shared`` by threads. ``addresses`` are (places, those
     that they point to), ``given`` (places, numbers that are given, of which there are ``n_given``),
     ``pointed`` (places, words of the template, numbers): what the word points to, and so many bytes further
-    on. One that ``is_still`` adds a row alone, which ``may_join`` the one before."""
+    on. Its row ``may_join`` the one before, as one more time of it; one that ``is_still`` adds its row alone.
+    """
 
     task: Task
     row: Row

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jtorch.compile.graph.products import product_of
-from jtorch.compile.plan import footprints
+from jtorch.compile.plan import footprints, tiles
 from jtorch.compile.plan.footprints import Footprint
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.pieces import divided
 from jtorch.compile.plan.plan import Plan, Run, Task
 from jtorch.compile.plan.steps import axis_of, cut_into, may_be_cut, step_of_product
-from jtorch.compile.plan.tiles import LONGEST, Cut, Grown, Memory, Step, grown, runs_grown
+from jtorch.compile.plan.tiles import Cut, Grown, Memory, Step, grown, runs_grown
 from jtorch.compile.run.expressions import Expressions
 from jtorch.compile.run.products import rows_of
 from jtorch.compile.run.template import LoopBlock, ProductBlock, Template
@@ -78,7 +78,7 @@ class StepsAtSizes:
         rows = {
             task: rows_of(shape, moving)
             for (task, (shape, _)), moving in zip(self.products.items(), products, strict=True)
-            if long[task] <= LONGEST
+            if long[task] <= tiles.LONGEST
         }
         given: list[Any] = []  # most often nobody asks
 

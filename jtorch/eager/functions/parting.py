@@ -9,8 +9,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from jtorch.core import sizes
 from jtorch.core.dim import most
 from jtorch.core.op import BY_NAME, CONTEXT, Op
@@ -18,7 +16,7 @@ from jtorch.eager.binding import APPLY
 from jtorch.eager.index_items import is_array
 from jtorch.eager.indexing import getitem
 from jtorch.eager.rebase import OneOfSeveral, several
-from jtorch.eager.results import note_view, off_tape
+from jtorch.eager.results import needs_no_op, note_view, off_tape
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 
@@ -102,8 +100,7 @@ def _views(
 ) -> tuple[Tensor, ...]:
     """Views by ``op``, each by NumPy's index or by the op's statics."""
     context, data = CONTEXT.get(), input._data
-    follows = context.level is not None or (input._requires_grad and context.grad)
-    if follows or data.__class__ is not np.ndarray or not context.evaluator.skips_table:
+    if not needs_no_op(input, context):
         view, each = APPLY[op.name], range(len(indices))
         views = tuple([view(input, **dict(zip(op.statics, statics(k), strict=True))) for k in each])
         return several(views, name) if name else views

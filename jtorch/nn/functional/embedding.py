@@ -9,8 +9,6 @@ import warnings
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from jtorch.core import dtypes as dt
 from jtorch.core.op import CONTEXT
 from jtorch.eager.public import (
@@ -25,6 +23,7 @@ from jtorch.eager.public import (
     tensor,
     widened,
 )
+from jtorch.eager.results import needs_no_op
 from jtorch.ops.embedding import check_ids
 
 
@@ -349,8 +348,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if empty and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if num_classes == -1:
-        evaluator = CONTEXT.get().evaluator
-        at_once = evaluator.skips_table and tensor._data.__class__ is np.ndarray
+        at_once = needs_no_op(tensor, CONTEXT.get())
         num_classes = int(tensor._data.max() if at_once else tensor.max().item()) + 1
         # of others below 0 the op says so
         if (num_classes <= 0 or not reads_elements()) and tensor.min().item() < 0:

@@ -37,12 +37,11 @@ def one_hot(index: Array, classes: int) -> Array:
 
 def _begins(rows: int, width: int) -> Array:
     """Where so many rows begin, as a column."""
-    few = rows < _FEW
-    return _column(rows, width) if few else _column.__wrapped__(rows, width)
+    return _known_begins(rows, width) if rows < _FEW else np.arange(0, rows * width, width)[:, None]
 
 
 @functools.lru_cache(64)
-def _column(rows: int, width: int) -> Array:
+def _known_begins(rows: int, width: int) -> Array:
     return np.arange(0, rows * width, width)[:, None]
 
 
