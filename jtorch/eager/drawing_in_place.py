@@ -17,6 +17,7 @@ from jtorch.core.devices import META
 from jtorch.core.number_ranges import c_name, largest
 from jtorch.eager.binding import APPLY
 from jtorch.eager.drawing import MANTISSA, check_deviation, draw, float_target, integers, successes
+from jtorch.eager.functions.places import of_number
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
@@ -45,7 +46,13 @@ def uniform_(self: Tensor, *bounds: float, generator: Any = None, **named: float
             f"uniform_ expects to-from <= std::numeric_limits<{kind}>::max(), but found to={high:g} and "
             f"from={low:g} which result in to-from to exceed the limit"
         )
-    return self.copy_(draw("uniform", tuple(self.shape), generator, target, self.device) * (high - low) + low)
+    drawn = draw("uniform", tuple(self.shape), generator, target, self.device) * (high - low) + low
+    if low.__class__ is float is high.__class__ and low == 0.0 and high == 1.0:
+        return self.copy_(drawn)
+    if low < high:  # rounded, some are ``high``
+        zero = of_number(0.0, target)
+        drawn = APPLY["minimum"](drawn, APPLY["nextafter"](zero + high, zero + low))
+    return self.copy_(drawn)
 
 
 def _from_to(name: str, bounds: tuple, named: dict[str, Any], low: Any, high: Any) -> tuple[Any, Any]:

@@ -101,9 +101,12 @@ class FromFunction(tuple):
     """
 
     of_several = False
+    reason = ""  # where it is no custom Function's, see ``renamed``
 
     def refusal(self, view: Tensor, elsewhere: bool) -> RuntimeError:
         """PyTorch's error for a write through ``view``, which is this or a view of it, or ``elsewhere``."""
+        if self.reason:
+            return RuntimeError(self.reason)
         what = "its base or another view of its base has been" if elsewhere else "is being"
         why = _OF_SEVERAL if self.of_several else _OF_FUNCTION
         if view._node is None:
@@ -165,6 +168,20 @@ def refuse_views_of_functions(cell: list, base: Tensor | None = None) -> None:
             edge = edge_of(one) or (None if base is None else edge_of(base))
             if edge is not None and not isinstance(one._node, Overwritten):
                 rehang(one, Overwritten(one, view._how, edge), 0)
+
+
+def renamed(source: Tensor, name: str) -> None:
+    """The method ``name`` has given ``source`` another shape: its views are no longer what it tells of them,
+    and a write that the tape follows is refused, as with the views of custom Functions."""
+    list_all(source)
+    for view in living(source):
+        if view is not source and _is_of(view, source):
+            how = view._how = FromFunction((source,))
+            how.reason = (
+                f"a view was made of a tensor that {name}() has given another shape since, so gradients "
+                f"can't follow what is written to its memory: make it anew, or use {name.rstrip('_')}()"
+            )
+            note_from_function(view)
 
 
 def _is_of(view: Tensor, source: Tensor) -> bool:

@@ -204,3 +204,22 @@ def test_a_permutation_of_what_is_no_int_is_a_type_error(n, compiled):
 
     with pytest.raises(TypeError, match=r"randperm\(\): argument 'n' must be int, not "):
         (jtorch.compile(f) if compiled else f)(n)
+
+
+@pytest.mark.parametrize(
+    "low, high, dtype",
+    [
+        (1000.0, 1001.0, jtorch.float32),
+        (2.0, 3.0, jtorch.float16),
+        (2.0, 3.0, jtorch.bfloat16),
+        (-1e-3, 1e-3, jtorch.float64),
+    ],
+)
+def test_no_uniform_number_is_the_upper_bound(low, high, dtype):
+    """It was, of some that round to it."""
+    step = jtorch.compile(lambda x, low, high: x.uniform_(low, high))
+    jtorch.manual_seed(0)
+    x = jtorch.empty(500_000, dtype=dtype).uniform_(low, high)
+    assert low <= x.min() and x.max() < high
+    jtorch.manual_seed(0)
+    assert jtorch.equal(step(jtorch.empty(500_000, dtype=dtype), low, high), x)

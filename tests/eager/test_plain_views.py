@@ -193,3 +193,23 @@ def test_a_callee_that_reads_a_part_of_what_has_changed_is_refused():
     with pytest.raises(jtorch.errors.CompileError, match="has changed by then"):
         for _k in range(3):
             step(jtorch.ones(1))
+
+
+@pytest.mark.parametrize("rename", [lambda x: x.t_(), lambda x: x.swapaxes_(0, 1), lambda x: x.unsqueeze_(0)])
+@pytest.mark.parametrize(
+    "make", [lambda x: x[0], lambda x: x[..., 1], lambda x: x.split(2)[0], lambda x: x.T]
+)
+def test_views_of_what_has_another_shape_since_refuse_gradients(make, rename):
+    """They were once read at their old places in the new shape: gradients were those of other elements."""
+    w, x = jtorch.tensor(10.0, requires_grad=True), jtorch.arange(9.0).view(3, 3) + 0
+    view = make(x)
+    rename(x)
+    with pytest.raises(RuntimeError, match=r"another shape since|multiple views"):
+        view.mul_(w)
+    view.mul_(2.0)  # without gradients all is as it was
+    anew = x[0]
+    x.mul_(w)
+    (anew.sum() + x.sum()).backward()
+    assert w.grad == (anew.sum() + x.sum()).item() / 10
+    with pytest.raises(RuntimeError, match=r"another shape since"):
+        view.sum().backward()

@@ -12,7 +12,7 @@ from typing import Any
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.duals import tangent_of
-from jtorch.eager.rebase import LEAF, VIEW_OF_LEAF
+from jtorch.eager.rebase import LEAF, VIEW_OF_LEAF, renamed
 from jtorch.eager.tensor import Tensor, has_elements, is_held_outside, put_on_tape
 from jtorch.eager.views import list_all, living
 
@@ -88,6 +88,8 @@ def _renamed(name: str, function: Callable) -> Callable:
                 f"use {name.rstrip('_')}(), or call it outside."
             )
         tangent = tangent_of(made)
+        if has_elements(self) and not tracked:
+            renamed(self, name)
         self.data = made
         if tracked:
             put_on_tape(self, (made._node, made._index, True))
