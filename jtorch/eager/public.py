@@ -38,6 +38,7 @@ from jtorch.eager.engine import call_at_end, current_run, in_backward, reached
 from jtorch.eager.exchange import as_tensor, from_dlpack, to_dlpack
 from jtorch.eager.exchanged import exchanged
 from jtorch.eager.functions.norms import vector_norm
+from jtorch.eager.functions.reductions import largest_integer
 from jtorch.eager.grad_mode import enable_grad, is_grad_enabled, no_grad
 from jtorch.eager.hooks import RemovableHandle, add_hook
 from jtorch.eager.identity import for_edge, through_identity
@@ -64,7 +65,7 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     # values: tensors, what computes with them, numbers of a dtype, memory shared with others
     "Size", "Tensor", "apart", "as_tensor", "finfo", "from_dlpack", "from_numpy", "functions", "has_elements",
     "hold_memory_of", "integer", "long_name", "ops", "raw", "reads_elements", "swap_tensors", "to_dlpack",
-    "vector_norm",
+    "largest_integer", "vector_norm",
     # memory of a device as the host's, and back
     "Uploads", "downloaded",
     # what autocast does to a function, and to dtypes

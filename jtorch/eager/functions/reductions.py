@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.op import CONTEXT
 from jtorch.core.return_types import ALL as RESULTS
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import matrix_norm, vector_norm
 from jtorch.eager.messages import long_name
+from jtorch.eager.results import needs_no_op
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 
@@ -28,6 +30,12 @@ def max_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = 
 def min_(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; with ``dim`` the smallest along it and their indices; or of two tensors."""
     return _extreme(input, dim if other is None else other, keepdim, "min", "minimum")
+
+
+def largest_integer(input: Tensor) -> int:
+    """The largest of some integers."""
+    at_once = needs_no_op(input, CONTEXT.get())
+    return int(input._data.max() if at_once else max_(input).item())
 
 
 def _extreme(input: Tensor, dim: Any, keepdim: bool, name: str, pairwise: str) -> Any:

@@ -10,20 +10,19 @@ from itertools import pairwise
 from typing import Any
 
 from jtorch.core import dtypes as dt
-from jtorch.core.op import CONTEXT
 from jtorch.eager.public import (
     Tensor,
     arange,
     full,
     functions,
     integer,
+    largest_integer,
     no_grad,
     ops,
     reads_elements,
     tensor,
     widened,
 )
-from jtorch.eager.results import needs_no_op
 from jtorch.ops.embedding import check_ids
 
 
@@ -348,8 +347,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if empty and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if num_classes == -1:
-        at_once = needs_no_op(tensor, CONTEXT.get())
-        num_classes = int(tensor._data.max() if at_once else tensor.max().item()) + 1
+        num_classes = largest_integer(tensor) + 1
         # of others below 0 the op says so
         if (num_classes <= 0 or not reads_elements()) and tensor.min().item() < 0:
             raise RuntimeError("Class values must be non-negative.")

@@ -102,10 +102,12 @@ def test_products_are_told_what_they_are_told_without_a_known_way(name):
         if name in ("layer", "gradient", "few rows"):
             for tiles in (2, 4):
                 rows = moving[0] if name != "gradient" else 64
-                edges = [k * rows // tiles for k in range(tiles + 1)]
-                told = products.told_for(shape, moving, "rows", edges)
-                parts = [pieces.Piece("rows", both) for both in itertools.pairwise(edges)]
-                same(told, shape, moving, parts)
+                even = [k * rows // tiles for k in range(tiles + 1)]
+                uneven = [0, *sorted(draw.choices(range(rows + 1), k=tiles - 1)), rows]
+                for edges in (even, uneven):
+                    told = products.told_for(shape, moving, "rows", edges)
+                    parts = [pieces.Piece("rows", both) for both in itertools.pairwise(edges)]
+                    same(told, shape, moving, parts)
     ways = products._ways(shape)
     least = len(asked) * (2 / 3 if name != "any" else 1 / 6)
     assert ways.served > least  # and the ways are of use
