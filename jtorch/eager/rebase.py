@@ -97,11 +97,11 @@ def several(views: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
 
 class FromFunction(tuple):
     """How a view was made, see above, that a custom Function returned: only its backward knows the gradient,
-    so nothing that the tape follows may be written to that memory.
+    so nothing that the tape follows may be written to that memory. Also one whose source is ``renamed``.
     """
 
     of_several = False
-    reason = ""  # where it is no custom Function's, see ``renamed``
+    reason = ""  # of the refusal, where it is no custom Function's
 
     def refusal(self, view: Tensor, elsewhere: bool) -> RuntimeError:
         """PyTorch's error for a write through ``view``, which is this or a view of it, or ``elsewhere``."""

@@ -213,3 +213,16 @@ def test_views_of_what_has_another_shape_since_refuse_gradients(make, rename):
     assert w.grad == (anew.sum() + x.sum()).item() / 10
     with pytest.raises(RuntimeError, match=r"another shape since"):
         view.sum().backward()
+
+
+def test_a_parameter_gets_another_shape_whoever_has_viewed_it():
+    """Nothing that the tape follows is written to a leaf: nobody looks for its views."""
+    p = jtorch.nn.Parameter(jtorch.ones(2, 3))
+    view = p[0]
+    gc.freeze()
+    try:
+        with jtorch.no_grad():
+            p.t_()
+    finally:
+        gc.unfreeze()
+    assert p.shape == (3, 2) and view.tolist() == [1.0, 1.0, 1.0]

@@ -88,7 +88,8 @@ def _renamed(name: str, function: Callable) -> Callable:
                 f"use {name.rstrip('_')}(), or call it outside."
             )
         tangent = tangent_of(made)
-        if has_elements(self) and not tracked:
+        may_be_followed = self._node is not None or not self._requires_grad  # what is written to it, later
+        if has_elements(self) and not tracked and may_be_followed:
             renamed(self, name)
         self.data = made
         if tracked:

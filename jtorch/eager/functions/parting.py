@@ -81,9 +81,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return _views(input, BY_NAME["select"], indices, lambda k: (axis, k), "Unbind")
 
 
-def _parts(
-    input: Tensor, axis: int, pairs: Sequence[tuple[int, int]], name: str = ""
-) -> tuple[Tensor, ...]:  # fmt: skip
+def _parts(input: Tensor, axis: int, pairs: Sequence[tuple[int, int]], name: str = "") -> tuple[Tensor, ...]:
     """The views of positions from one number to another; ``name`` is for ``several``, where they are."""
     shape, before = input._data.shape, (slice(None),) * axis
 
