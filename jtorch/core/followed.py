@@ -125,6 +125,13 @@ def one_step(f: Callable[..., Any], *arguments: Any) -> Any:
     return f(*arguments)
 
 
+def alike(a: Any, b: Any) -> bool:
+    """Whether two numbers are known to be equal: where they are followed that is no guard."""
+    if type(a) is Followed or type(b) is Followed:
+        return type(a) is type(b) and a.name == b.name
+    return bool(a == b)
+
+
 class _Notes:
     """The lines of what is written down: ``numbers`` are those it begins with."""
 

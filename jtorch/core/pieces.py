@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from jtorch.core.followed import one_step
@@ -51,7 +51,16 @@ class Piece(NamedTuple):
 
 def is_cut(times: Iterable[float]) -> bool:
     """Whether steps that take so many microseconds each are worth waking other threads for."""
-    return math.fsum(times) >= LEAST_TOTAL
+    return total([*times]) >= LEAST_TOTAL
+
+
+def total(times: Sequence[float]) -> float:
+    """Their sum, whatever the order."""
+    return one_step(_sum, *times)
+
+
+def _sum(*times: float) -> float:
+    return math.fsum(times)
 
 
 def product_time(flops: int) -> float:

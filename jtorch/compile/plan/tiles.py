@@ -28,7 +28,8 @@ from typing import NamedTuple
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.footprints import Footprint
 from jtorch.compile.plan.plan import Part, Run, Task
-from jtorch.core.pieces import GRAIN, LEAST_TIME, LEAST_TOTAL, is_cut
+from jtorch.core.followed import alike, one_step
+from jtorch.core.pieces import GRAIN, LEAST_TIME, LEAST_TOTAL, is_cut, total
 
 LONGEST = LEAST_TOTAL
 """Microseconds of a step that is in a run: what takes longer is cut by itself as well."""
@@ -202,28 +203,43 @@ def grown(steps: Iterator[Step], after: Mapping[Task, set[Task]]) -> tuple[Grown
 
 def _finished(found: Grown, cuts: Sequence[int], size: int, times: Mapping[Task, float]) -> Run | None:
     """The run in as many tiles of its ``size`` rows as pay; None where it is not worth it."""
-    time = math.fsum(times[task] for task in found.tasks)
+    time = total([times[task] for task in found.tasks])
     if len(found.tasks) < 2 or time < LEAST_TIME:
         return None
-    pairs = list(zip(cuts[::2], cuts[1::2], strict=True))
-    different = set(pairs)
+    different: list[tuple[int, int]] = []
+    which = [_number_of(pair, different) for pair in zip(cuts[::2], cuts[1::2], strict=True)]
     for tiles in _halved(most_tiles(size, time)):
         if all(_fits(size, turns, together, tiles) for turns, together in different):
             ends = [k * size // tiles for k in range(tiles + 1)]
-            known = {n: [end * n // size for end in ends] for n in {n for n, _ in pairs}}
-            edges = tuple(known[n] for n, _ in pairs)
-            return Run(found.tasks, found.axes, edges, tiles, found.local)
+            known = [ends if alike(n, size) else [end * n // size for end in ends] for n, _ in different]
+            return Run(found.tasks, found.axes, tuple(known[k] for k in which), tiles, found.local)
     return None
+
+
+def _number_of(pair: tuple[int, int], known: list[tuple[int, int]]) -> int:
+    """Where it is among those that are known; of those there are few, and a key would be a guard on its
+    numbers, see ``core/followed.py``."""
+    for k, other in enumerate(known):
+        if alike(pair[0], other[0]) and alike(pair[1], other[1]):
+            return k
+    known.append(pair)
+    return len(known) - 1
 
 
 def most_tiles(size: int, time: float) -> int:
     """How many tiles of ``size`` rows pay that take so many microseconds: a power of two."""
     most = size // (FULL_ROWS if size >= 2 * FULL_ROWS else LEAST_ROWS)
-    return 2 ** int(math.log2(max(min(most, time / GRAIN, MOST_TILES), 1)))
+    return int(one_step(_power_of_two, most, time / GRAIN))
+
+
+def _power_of_two(most: int, paid: float) -> int:
+    return 2 ** int(math.log2(max(min(most, paid, MOST_TILES), 1)))
 
 
 def _fits(size: int, turns: int, together: int, tiles: int) -> bool:
     """Whether turns end where tiles of ``size`` rows do."""
+    if alike(turns, size) and alike(together, 1):
+        return True
     every = size * together
     return not any(k * size // tiles * turns % every for k in range(1, tiles))
 

@@ -1,10 +1,14 @@
 """How each task of a plan over symbols goes at some sizes: which loops are cut into pieces, which kernel each
-product goes to, what goes by tiles; and the numbers that this takes, see ``parts.py``."""
+product goes to, what goes by tiles; and the numbers that this takes, see ``parts.py``.
+
+Sizes go few ways through all of it where a plan is short: these are followed, see ``core/followed.py``. Of a
+long one each run and each product is, see ``steps_at_sizes.py`` and ``products.py``.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,44 +23,52 @@ from jtorch.compile.run.parts import (
     Tiles,
     UsualProduct,
 )
-from jtorch.compile.run.products import told, told_for
+from jtorch.compile.run.products import Told, known_told, told
 from jtorch.compile.run.scans import Loop, Turns
-from jtorch.compile.run.steps_at_sizes import Tiling
+from jtorch.compile.run.steps_at_sizes import StepsAtSizes, Tiling
 from jtorch.compile.run.template import HostBlock, LoopBlock, ProductBlock, ScanBlock, Template
 from jtorch.compile.target import address_of
-from jtorch.core.pieces import LEAST_TIME, count, cut
+from jtorch.core.followed import Result, Ways
+from jtorch.core.pieces import LEAST_TIME, count, cut, product_time
 
 _NOTHING = np.zeros(1, np.int64)
 _MOST = 64  # orders that are kept
+_FOLLOWED = 32  # tasks of a plan that is followed as a whole: of 41 sizes go as many ways as there are results
 
 _Usually = LoopPieces | UsualProduct | HostStep | ScanBlock | int
 """What a task is at most sizes; what comes at each, of a loop over time and of the run of this number."""
 
 
 class Chosen(NamedTuple):
-    """Steps in order, the numbers that are ``given`` for them, and what must live as long."""
+    """Steps in order, of tasks by this ``tiling``, whose runs may have no edges; the numbers that are
+    ``given`` for them, and what must live as long."""
 
     steps: tuple[Step, ...]
+    tiling: Tiling
     given: np.ndarray
-    kept: Sequence[Any]
+    kept: Sequence[Any] = ()
 
 
 class Asked(NamedTuple):
     """What is known of some sizes: ``values`` of the template's expressions, microseconds of its loops, and
-    others behind them; the moving numbers of its products, and whether they are usual. ``is_cut``: threads
-    share what they can."""
+    others behind them; ``turns`` of loops; the moving numbers of its products, and whether they are usual.
+    ``is_cut``: threads share what they can."""
 
-    values: np.ndarray
+    values: np.ndarray | None
     times: Sequence[float]
+    turns: Sequence[int]
     parts: Sequence[tuple[int, ...]]
     usual: Sequence[bool]
     is_cut: bool
 
 
 class Choices:
-    """Those for the plan of a template; ``turns`` has the plans of its loops over time."""
+    """Those for the plan of a template, whose tasks go by tiles as ``tiled`` says; where that is None no size
+    of the plan moves, only what it asks. ``turns`` has the plans of its loops over time."""
 
-    def __init__(self, template: Template, turns: Mapping[Loop, Turns]) -> None:
+    def __init__(
+        self, template: Template, tiled: StepsAtSizes | None, turns: Mapping[Loop, Turns]
+    ) -> None:
         self.turns, self.tasks = turns, tuple(block.task for block in template.blocks)
         self.product_blocks = [b for b in template.blocks if isinstance(b, ProductBlock)]
         self.products = {b.task: k for k, b in enumerate(self.product_blocks)}
@@ -65,15 +77,71 @@ class Choices:
         self.untiled = Tiling(self.tasks, ())
         self._orders: dict[tuple, _Order] = {}
         steps: Any = tuple(map(self.usually.__getitem__, self.tasks))
-        self.simple = Chosen(steps, _NOTHING, ())  # where there is no loop over time
-        _, _, turns_at, lines = np.array(template.times, float).reshape(-1, 4).T
-        self.turns_at, self.lines = turns_at.astype(np.intp).tolist(), lines.astype(np.intp).tolist()
+        self.simple = Chosen(steps, self.untiled, _NOTHING)  # where there is no loop over time
+        self.tiled, self.lines = tiled, [line for _, _, _, line in template.times]
+        self._find_constants(template)
+        is_short = len(self.tasks) <= _FOLLOWED and not self.has_scans
+        self._ways = Ways(self._followed) if is_short and tiled is not None else None
 
-    def at(self, asked: Asked, tiling: Tiling | None) -> Chosen:
-        """Those of sizes at which the ``tiling`` is this; None where nothing goes by tiles."""
+    def at(self, sizes: Sequence[int], asked: Asked) -> Chosen:
+        """Those of these sizes."""
         if not asked.is_cut and all(asked.usual) and not self.has_scans:
             return self.simple
-        return _Choice(self, asked).made(tiling or self.untiled)
+        if self._ways is None:
+            return self.apart(sizes, asked)
+        (steps, tiling), given = self._ways(self._moving(sizes, asked))
+        return Chosen(steps, tiling, np.array([0, *given], np.int64))
+
+    def apart(self, sizes: Sequence[int], asked: Asked) -> Chosen:
+        """The same, run by run and product by product."""
+        tiling = self.untiled
+        if asked.is_cut and self.tiled is not None:
+            tiling = self.tiled.tiling(sizes, asked.times, asked.parts)
+        choice = _Choice(self, asked, known_told)
+        steps = choice.made(tiling)
+        given = np.concatenate([_NOTHING, *choice.given], dtype=np.int64, casting="unsafe")
+        return Chosen(steps, tiling, given, choice.kept)
+
+    def _find_constants(self, template: Template) -> None:
+        """The same at all sizes, None where it moves: times of loops and products, turns of loops."""
+        texts = [*template.ints.texts]
+
+        def constant(expression: int) -> int | None:
+            text = texts[expression]
+            return int(text) if text.lstrip("-").isdigit() else None
+
+        loops = [(each, constant(elements)) for each, elements, _, _ in template.times]
+        products = [constant(flops) for flops in template.flops]
+        self.times: list[float | None] = [
+            *(None if elements is None else each * elements for each, elements in loops),
+            *(None if flops is None else product_time(flops) for flops in products),
+        ]
+        self.turns_of = [constant(turns) for _, _, turns, _ in template.times]
+        self.moving_times, self.moving_turns = ([n is None for n in known] for known in (self.times, self.turns_of))
+
+    def _moving(self, sizes: Sequence[int], asked: Asked) -> list[Any]:
+        """The numbers that are followed."""
+        assert self.tiled is not None
+        return [
+            asked.is_cut, *asked.usual, *self.tiled.asked(*sizes),
+            *itertools.compress(asked.times, self.moving_times),
+            *itertools.compress(asked.turns, self.moving_turns),
+            *itertools.chain.from_iterable(asked.parts),
+        ]  # fmt: skip
+
+    def _followed(self, numbers: Sequence[Any]) -> Result:
+        """What is chosen for them, and what is given."""
+        assert self.tiled is not None
+        left = iter(numbers)
+        is_cut, *usual = itertools.islice(left, 1 + len(self.product_blocks))
+        moving = [*itertools.islice(left, self.tiled.n_asked)]
+        times, turns = ([next(left) if n is None else n for n in known] for known in (self.times, self.turns_of))
+        parts = [tuple(itertools.islice(left, len(block.moving))) for block in self.product_blocks]
+        tiling = self.tiled.followed(moving, times, parts) if is_cut else self.untiled
+        choice = _Choice(self, Asked(None, times, turns, parts, usual, bool(is_cut)), told)
+        steps = choice.made(tiling)
+        runs = tuple(run._replace(edges=()) for run in tiling.runs)
+        return (steps, tiling._replace(runs=runs)), [*itertools.chain.from_iterable(choice.given)]
 
     def order_of(self, tiling: Tiling, by_tiles: tuple[bool, ...]) -> _Order:
         """All steps at sizes that have this ``tiling``, of which these runs go by tiles."""
@@ -120,12 +188,12 @@ class _Order(NamedTuple):
 class _Choice:
     """One of ``Choices``: steps and what they are given grow task by task."""
 
-    def __init__(self, choices: Choices, asked: Asked) -> None:
-        self.choices, self.asked = choices, asked
-        self.given: list[np.ndarray] = []
+    def __init__(self, choices: Choices, asked: Asked, told: Callable[..., tuple[Told, Any]]) -> None:
+        self.choices, self.asked, self.told = choices, asked, told
+        self.given: list[Sequence[int] | np.ndarray] = []
         self.kept: list[Any] = []
 
-    def made(self, tiling: Tiling) -> Chosen:
+    def made(self, tiling: Tiling) -> tuple[Step, ...]:
         """Those of all tasks; a run that can go by tiles is one step."""
         asked, products = self.asked, self.choices.products
         runs = [self._tiles(run) for run in tiling.runs]
@@ -145,37 +213,38 @@ class _Choice:
                 self.given += given
             elif isinstance(step, ScanBlock):
                 steps[at] = self._scan(step)
-        return Chosen(tuple(steps), np.concatenate([_NOTHING, *self.given]), self.kept)
+        return tuple(steps)
 
-    def _tiles(self, run: Run) -> tuple[Tiles, list[np.ndarray]]:
-        known, given = [], [np.array(run.edges, np.int64).reshape(-1)]
+    def _tiles(self, run: Run) -> tuple[Tiles, list[Any]]:
+        known, given = [], [*run.edges]
         for task, axis, edges in zip(run.tasks, run.axes, run.edges, strict=True):
             k = self.choices.products.get(task)
             if k is not None:
                 block = self.choices.product_blocks[k]
-                one, numbers = told_for(block.shape, self.asked.parts[k], axis, edges)
+                one, numbers = self.told(block.shape, self.asked.parts[k], (axis, edges))
                 known.append(one)
                 given.append(numbers)
         return Tiles(run._replace(edges=()), tuple(known)), given
 
     def _product(self, block: ProductBlock, k: int) -> OtherProduct:
-        one, numbers = told(block.shape, self.asked.parts[k])
+        one, numbers = self.told(block.shape, self.asked.parts[k])
         self.given.append(numbers)
         return OtherProduct(block, one)
 
     def _loop(self, uncut: LoopPieces) -> LoopPieces:
         block = uncut.block
         time = self.asked.times[block.time]
-        size, line = int(self.asked.values[self.choices.turns_at[block.time]]), self.choices.lines[block.time]
+        size, line = self.asked.turns[block.time], self.choices.lines[block.time]
         ranges = cut(size, count(time, size // line), line)
         if len(ranges) == 1:
             return uncut
-        self.given.append(np.array([0, *(end for _, end in ranges)], np.int64))
+        self.given.append([0, *(end for _, end in ranges)])
         return LoopPieces(block, len(ranges))
 
     def _scan(self, block: ScanBlock) -> ScanTiles:
         """A loop over time, or as many as there are tiles of its rows."""
         values = self.asked.values
+        assert values is not None
         sizes, turns = block.sizes_of(values), self.choices.turns[block.loop]
         edges = turns.edges(sizes, int(values[block.steps]))
         tiles = len(edges) - 1
@@ -186,5 +255,5 @@ class _Choice:
         self.kept += records
         addresses = [address_of(executor.record) for executor in records]
         beyond = [low * argument.row for argument in block.loop.arguments for low in edges[:-1]]
-        self.given.append(np.array(addresses + beyond, np.int64))
+        self.given.append(addresses + beyond)
         return ScanTiles(block, tiles, self.asked.is_cut)

@@ -108,8 +108,8 @@ class Instances(Runner):
         self.turns = turns_of([block.loop for block in self.scans], turns)
         self.inner = codes_of(self.turns)  # which there are by now
         self.compiled += sum(each.compiled for each in {*self.turns.values()})
-        if self.plan.schedule is not None:
-            self.steps = StepsAtSizes(self.template, env, names)
+        has_order = self.plan.schedule is not None
+        self.tiled = StepsAtSizes(self.template, env, names) if has_order else None
         tests = [test for test in (*env.limits, *env.tests) if env.is_about(test, names)]
         self.functions = self.template.functions(names, tests, env.functions)
         hosts = [block for block in self.template.blocks if isinstance(block, HostBlock)]
@@ -142,7 +142,8 @@ class Instances(Runner):
         self.flops = np.array(self.template.flops, np.intp)
         self.numbers = [Patch(argument, address) for argument, address in binding.numbers.items()]
         self.kernels = {t: self.addresses[kernel.source] for t, kernel in self.code.kernels.items()}
-        self.choices = Choices(self.template, self.turns)
+        self.choices = Choices(self.template, self.tiled, self.turns)
+        self.turns_of = np.array([turns for _, _, turns, _ in self.template.times], np.intp)
         self.parts, self.layouts = Parts(self.template, self.kernels), dict[Way, Layout]()
 
     # -- sizes never seen before ---------------------------------------------------------------------------
@@ -191,15 +192,13 @@ class Instances(Runner):
         self, sizes: tuple, values: np.ndarray, floats: list[float], times: list[float], is_cut: bool,
         releases: bool,
     ) -> Instance:  # fmt: skip
-        functions, tiling = self.functions, None
-        asked = Asked(values, times, functions.parts(*sizes), functions.usual(*sizes), is_cut)
-        if is_cut and self.plan.schedule is not None:  # else no size of the plan moves, only what it asks
-            tiling = self.steps.tiling(sizes, times, asked.parts)
-        steps, given, kept = self.choices.at(asked, tiling)
+        functions, turns = self.functions, values[self.turns_of].tolist()
+        asked = Asked(values, times, turns, functions.parts(*sizes), functions.usual(*sizes), is_cut)
+        steps, tiling, given, kept = self.choices.at(sizes, asked)
         layout = self._layout(Way(steps, workers.pool(), releases))
         memory, words = layout.begun(self.constants)
         self._work_out(words, values, floats)
-        self._lay_out(words, values, self._slots_of(tiling) if tiling and tiling.runs else self.slots)
+        self._lay_out(words, values, self._slots_of(tiling) if tiling.runs else self.slots)
         layout.finish(memory, values, given)
         keep = [*kept, self.memory]
         if not layout.calls:

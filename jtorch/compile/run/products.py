@@ -45,18 +45,29 @@ class Told(NamedTuple):
     goes_by_tiles: bool
 
 
-def told(shape: ProductShape, moving: Sequence[int]) -> tuple[Told, np.ndarray]:
-    """What is told for the pieces in which a product is best computed: the numbers are those of all blocks,
-    of what they share, and by how many bytes x, y and the result begin further on in each, or in what they
-    share."""
-    return _told(shape, tuple(moving))
+def told(shape: ProductShape, moving: Sequence[Any], edges: tuple[str, Sequence[Any]] | None = None) -> Result:
+    """What is told for the pieces in which a product is best computed, or for those along an axis between
+    ``edges``: the numbers are those of all blocks, of what they share, and by how many bytes x, y and the
+    result begin further on in each, or in what they share. Numbers may be followed."""
+    product = shape.product(moving)
+    call = call_of(product, shape.dtype)
+    pieces = call.pieces
+    if edges is not None:
+        axis, ends = edges
+        pieces = [Piece(axis, piece) for piece in itertools.pairwise(ends)]
+    blocks = [call.words(piece) for piece in pieces]
+    begins = [call.begins(piece) for piece in (pieces[:1] if call.shared else pieces)]
+    return _one(call, product, len(blocks)), [*_all(blocks), *(call.shared or ()), *_all(begins)]
 
 
-def told_for(
-    shape: ProductShape, moving: Sequence[int], axis: str, edges: Sequence[int]
+def known_told(
+    shape: ProductShape, moving: Sequence[int], edges: tuple[str, Sequence[int]] | None = None
 ) -> tuple[Told, np.ndarray]:
-    """The same for pieces along an axis, between these ``edges``."""
-    return _told_for(shape, tuple(moving), axis, tuple(edges))
+    """The same, by ways that are known."""
+    if edges is None:
+        return _told(shape, tuple(moving))
+    axis, ends = edges
+    return _told_for(shape, tuple(moving), axis, tuple(ends))
 
 
 @functools.lru_cache(256)  # layers of a network are alike
@@ -89,32 +100,27 @@ def _unchanging(given: np.ndarray) -> np.ndarray:
     return given
 
 
+def rows_of(shape: ProductShape, moving: Sequence[Any]) -> Any:
+    """The rows of all matrices of a product, 0 where it is not cut along them. Numbers may be followed."""
+    axis = axis_of(shape.product(moving))
+    return 0 if axis is None else axis.rows
+
+
 @functools.lru_cache(256)
-def rows_of(shape: ProductShape, moving: tuple[int, ...]) -> int:
-    """The rows of all matrices of a product, 0 where it is not cut along them."""
+def known_rows_of(shape: ProductShape, moving: tuple[int, ...]) -> int:
+    """The same, by ways that are known."""
     _, (rows,) = _ways_of_rows(shape)(moving)
     return rows
 
 
 @functools.lru_cache(1024)
 def _ways_of_rows(shape: ProductShape) -> Ways:
-    def rows(moving: Sequence[Any]) -> Result:
-        axis = axis_of(shape.product(moving))
-        return None, [0 if axis is None else axis.rows]
-
-    return Ways(rows)
+    return Ways(lambda moving: (None, [rows_of(shape, moving)]))
 
 
 @functools.lru_cache(1024)
 def _ways(shape: ProductShape) -> Ways:
-    def in_pieces(numbers: Sequence[Any]) -> Result:
-        product = shape.product(numbers)
-        call = call_of(product, shape.dtype)
-        blocks = [call.words(piece) for piece in call.pieces]
-        begins = [call.begins(piece) for piece in (call.pieces[:1] if call.shared else call.pieces)]
-        return _one(call, product, len(blocks)), [*_all(blocks), *(call.shared or ()), *_all(begins)]
-
-    return Ways(in_pieces)
+    return Ways(functools.partial(told, shape))
 
 
 @functools.lru_cache(1024)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jtorch.compile.graph.products import product_of
@@ -20,7 +20,7 @@ from jtorch.compile.plan.plan import Plan, Run, Task
 from jtorch.compile.plan.steps import axis_of, cut_into, may_be_cut, step_of_product
 from jtorch.compile.plan.tiles import Cut, Grown, Memory, Step, grown, runs_grown
 from jtorch.compile.run.expressions import Expressions
-from jtorch.compile.run.products import rows_of
+from jtorch.compile.run.products import known_rows_of, rows_of
 from jtorch.compile.run.template import LoopBlock, ProductBlock, Template
 from jtorch.core.environment import Environment
 from jtorch.core.followed import Ways
@@ -68,25 +68,40 @@ class StepsAtSizes:
         self._constants = [int(text) if text.lstrip("-").isdigit() else None for text in self.numbers.texts]
         moving = Expressions()
         moving.texts = {t: k for t, k in self.numbers.texts.items() if self._constants[k] is None}
-        self._asked = moving.function(names, env.functions)
+        self.asked, self.n_asked = moving.function(names, env.functions), len(moving.texts)
         self._begun: dict[tuple[int, tuple[Task, ...]], Ways] = {}  # where, and tasks in another order there
 
     def tiling(self, sizes: Sequence[int], times: Sequence[float], products: Sequence[tuple]) -> Tiling:
         """What goes by tiles at these sizes. ``times`` are microseconds of loops and then of products, which
         these are the moving numbers of."""
+        given: list[Any] = []  # most often nobody asks
+
+        def grow(tasks: Sequence[Task], first: int, still: int) -> tuple[Grown, list[int]]:
+            if not given:
+                given.extend((*self.asked(*sizes), *times[: len(self.timed)]))
+            return self._grown(given, tasks, first, still)
+
+        return self._tiling(times, products, known_rows_of, grow)
+
+    def followed(self, asked: Sequence[Any], times: Sequence[Any], products: Sequence[tuple]) -> Tiling:
+        """The same of numbers that may be followed; ``asked`` are those of ``self.asked``."""
+        given = [*asked, *times[: len(self.timed)]]
+
+        def grow(tasks: Sequence[Task], first: int, _: int) -> tuple[Grown, list[int]]:
+            return self._grow(tuple(tasks[first:]), given)
+
+        return self._tiling(times, products, rows_of, grow)
+
+    def _tiling(
+        self, times: Sequence[Any], products: Sequence[tuple], rows_of: Callable[..., int],
+        grow: Callable[[Sequence[Task], int, int], tuple[Grown, list[int]]],
+    ) -> Tiling:  # fmt: skip
         long = dict(zip(self.all, times, strict=False))  # behind them are loops over time
         rows = {
             task: rows_of(shape, moving)
             for (task, (shape, _)), moving in zip(self.products.items(), products, strict=True)
             if long[task] <= tiles.LONGEST
         }
-        given: list[Any] = []  # most often nobody asks
-
-        def grow(tasks: Sequence[Task], first: int, still: int) -> tuple[Grown, list[int]]:
-            if not given:
-                given.extend((*self._asked(*sizes), *times[: len(self.timed)]))
-            return self._grown(given, tasks, first, still)
-
         order, runs = runs_grown(list(self.tasks), long, rows, grow)
         return Tiling(tuple(order), tuple(runs))
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import jtorch
-from jtorch.compile.run import products
+from jtorch.compile.run import choice, products
+from jtorch.compile.run.choice import Choices
 from jtorch.compile.run.products import ProductShape
 from jtorch.compile.run.steps_at_sizes import StepsAtSizes
 from jtorch.core import pieces, threads
@@ -96,16 +97,16 @@ def test_products_are_told_what_they_are_told_without_a_known_way(name):
     for _ in range(300):
         moving = numbers_of(draw)
         asked.add(tuple(moving))
-        same(products.told(shape, moving), shape, moving)
+        same(products.known_told(shape, moving), shape, moving)
         _, (rows,) = products._ways_of_rows(shape).f(moving)
-        assert products.rows_of(shape, tuple(moving)) == rows
+        assert products.known_rows_of(shape, tuple(moving)) == rows
         if name in ("layer", "gradient", "few rows"):
             for tiles in (2, 4):
                 rows = moving[0] if name != "gradient" else 64
                 even = [k * rows // tiles for k in range(tiles + 1)]
                 uneven = [0, *sorted(draw.choices(range(rows + 1), k=tiles - 1)), rows]
                 for edges in (even, uneven):
-                    told = products.told_for(shape, moving, "rows", edges)
+                    told = products.known_told(shape, moving, ("rows", edges))
                     parts = [pieces.Piece("rows", both) for both in itertools.pairwise(edges)]
                     same(told, shape, moving, parts)
     ways = products._ways(shape)
@@ -118,7 +119,7 @@ def test_what_pieces_share_is_memory_of_each_product():
     """Two products of the same sizes are told the same; each has these words for itself."""
     if not threads.at_first() or not blas.is_private():
         pytest.skip("products of such sizes are BLAS's here")
-    told, given = products.told(linear(256, 256), [512])
+    told, given = products.known_told(linear(256, 256), [512])
     if not told.n_shared:
         pytest.skip("products of such sizes are BLAS's here")
     assert told.kernel == packed.kernel("f32")
@@ -151,6 +152,7 @@ def test_runs_that_grow_by_known_ways_are_those_that_grow_without(monkeypatch):
         return found
 
     monkeypatch.setattr(StepsAtSizes, "_grown", grown)
+    monkeypatch.setattr(choice, "_FOLLOWED", 0)  # this plan would be followed as a whole
     draw = np.random.default_rng(0)
     nn = jtorch.nn
     model = nn.Sequential(nn.Linear(24, 48), nn.LayerNorm(48), nn.ReLU(), nn.Linear(48, 48), nn.Linear(48, 5))
@@ -159,3 +161,64 @@ def test_runs_that_grow_by_known_ways_are_those_that_grow_without(monkeypatch):
         model.zero_grad()
         step(jtorch.from_numpy(draw.standard_normal((n, 24)).astype("f4")))
     assert sum(ways.served for ways in begun.values()) > 10
+
+
+def heads(x):
+    y = x.reshape(x.shape[0], 6, 4, 6).transpose(1, 2)
+    return jtorch.nn.functional.scaled_dot_product_attention(y, y, y)
+
+
+def worst(x):
+    """Losses in order, and the sum of those that are large."""
+    each = (x @ x.t()).softmax(-1).sum(-1)
+    return each.sort().values[x.shape[0] // 2 :].cumsum(0)
+
+
+nn = jtorch.nn
+SHORT = {
+    "layers": lambda: nn.Sequential(nn.Linear(24, 64), nn.LayerNorm(64), nn.GELU(), nn.Linear(64, 48)),
+    "wide": lambda: nn.Sequential(nn.Linear(24, 300), nn.ReLU(), nn.Linear(300, 200)),
+    "images": lambda: nn.Sequential(
+        nn.Unflatten(1, (1, 4, 6)), nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten()
+    ),
+    "heads": lambda: nn.Sequential(nn.Linear(24, 144), nn.Unflatten(1, (6, 24)), Called(heads)),
+    "library calls": lambda: Called(worst),
+}
+
+
+class Called(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize("least", [0, pieces.LEAST_TOTAL])
+@pytest.mark.parametrize("name", SHORT)
+def test_a_plan_that_is_followed_as_a_whole_goes_as_one_whose_runs_and_products_are(name, least, monkeypatch):
+    monkeypatch.setattr(pieces, "LEAST_TOTAL", least)
+    monkeypatch.setattr(choice, "_FOLLOWED", 100)
+    real, counts = Choices.at, {"at": 0, "moving": 0}
+    all_choices = set()
+
+    def at(self, sizes, asked):
+        found, expected = real(self, sizes, asked), self.apart(sizes, asked)
+        assert found.steps == expected.steps
+        assert found.tiling.lifetimes == expected.tiling.lifetimes
+        assert found.given.dtype == expected.given.dtype and found.given.tolist() == expected.given.tolist()
+        all_choices.add(self)
+        counts["at"] += 1
+        return found
+
+    monkeypatch.setattr(Choices, "at", at)
+    jtorch.manual_seed(0)
+    model, draw = SHORT[name](), random.Random(name)
+    step = jtorch.compile(lambda x: model(x).square().mean().backward(), dynamic=True)
+    for n in (*draw.sample(range(2, 100), 40), *draw.sample(range(100, 1500), 40)):
+        model.zero_grad()
+        step(jtorch.randn(n, 24, requires_grad=True))
+    ways = [choices._ways for choices in all_choices]
+    assert counts["at"] >= 70
+    assert sum(w.served for w in ways if w is not None) > 20
