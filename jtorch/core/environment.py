@@ -103,6 +103,10 @@ class Environment:
         """The number of a known atom."""
         return self._known[text]
 
+    def value_of(self, symbol: str) -> int:
+        """The number that a symbol is in this run."""
+        return self.atoms[self._known[symbol]].value
+
     def symbols_in(self, text: str) -> set[str]:
         """The names of the symbols that a text has."""
         return {name for name in NAMES.findall(text) if name in self.symbols}

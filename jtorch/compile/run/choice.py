@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jtorch.compile.plan.plan import Run
+from jtorch.compile.run.asked import Asked, Moving
 from jtorch.compile.run.parts import (
     HostStep,
     LoopPieces,
@@ -29,11 +30,11 @@ from jtorch.compile.run.steps_at_sizes import StepsAtSizes, Tiling
 from jtorch.compile.run.template import HostBlock, LoopBlock, ProductBlock, ScanBlock, Template
 from jtorch.compile.target import address_of
 from jtorch.core.followed import Result, Ways
-from jtorch.core.pieces import LEAST_TIME, count, cut, product_time
+from jtorch.core.pieces import LEAST_TIME, count, cut
 
 _NOTHING = np.zeros(1, np.int64)
 _MOST = 64  # orders that are kept
-_FOLLOWED = 32  # tasks of a plan that is followed as a whole: of 41 sizes go as many ways as there are results
+_FOLLOWED = 32  # tasks of a plan that is followed as a whole: of 41 sizes go nearly as many ways as there are
 
 _Usually = LoopPieces | UsualProduct | HostStep | ScanBlock | int
 """What a task is at most sizes; what comes at each, of a loop over time and of the run of this number."""
@@ -49,26 +50,11 @@ class Chosen(NamedTuple):
     kept: Sequence[Any] = ()
 
 
-class Asked(NamedTuple):
-    """What is known of some sizes: ``values`` of the template's expressions, microseconds of its loops, and
-    others behind them; ``turns`` of loops; the moving numbers of its products, and whether they are usual.
-    ``is_cut``: threads share what they can."""
-
-    values: np.ndarray | None
-    times: Sequence[float]
-    turns: Sequence[int]
-    parts: Sequence[tuple[int, ...]]
-    usual: Sequence[bool]
-    is_cut: bool
-
-
 class Choices:
     """Those for the plan of a template, whose tasks go by tiles as ``tiled`` says; where that is None no size
     of the plan moves, only what it asks. ``turns`` has the plans of its loops over time."""
 
-    def __init__(
-        self, template: Template, tiled: StepsAtSizes | None, turns: Mapping[Loop, Turns]
-    ) -> None:
+    def __init__(self, template: Template, tiled: StepsAtSizes | None, turns: Mapping[Loop, Turns]) -> None:
         self.turns, self.tasks = turns, tuple(block.task for block in template.blocks)
         self.product_blocks = [b for b in template.blocks if isinstance(b, ProductBlock)]
         self.products = {b.task: k for k, b in enumerate(self.product_blocks)}
@@ -79,9 +65,9 @@ class Choices:
         steps: Any = tuple(map(self.usually.__getitem__, self.tasks))
         self.simple = Chosen(steps, self.untiled, _NOTHING)  # where there is no loop over time
         self.tiled, self.lines = tiled, [line for _, _, _, line in template.times]
-        self._find_constants(template)
-        is_short = len(self.tasks) <= _FOLLOWED and not self.has_scans
-        self._ways = Ways(self._followed) if is_short and tiled is not None else None
+        self._ways = None
+        if tiled is not None and len(self.tasks) <= _FOLLOWED and not self.has_scans:
+            self.moving, self._ways = Moving(template, tiled), Ways(self._followed)
 
     def at(self, sizes: Sequence[int], asked: Asked) -> Chosen:
         """Those of these sizes."""
@@ -89,7 +75,7 @@ class Choices:
             return self.simple
         if self._ways is None:
             return self.apart(sizes, asked)
-        (steps, tiling), given = self._ways(self._moving(sizes, asked))
+        (steps, tiling), given = self._ways(self.moving.numbers(sizes, asked))
         return Chosen(steps, tiling, np.array([0, *given], np.int64))
 
     def apart(self, sizes: Sequence[int], asked: Asked) -> Chosen:
@@ -102,43 +88,12 @@ class Choices:
         given = np.concatenate([_NOTHING, *choice.given], dtype=np.int64, casting="unsafe")
         return Chosen(steps, tiling, given, choice.kept)
 
-    def _find_constants(self, template: Template) -> None:
-        """The same at all sizes, None where it moves: times of loops and products, turns of loops."""
-        texts = [*template.ints.texts]
-
-        def constant(expression: int) -> int | None:
-            text = texts[expression]
-            return int(text) if text.lstrip("-").isdigit() else None
-
-        loops = [(each, constant(elements)) for each, elements, _, _ in template.times]
-        products = [constant(flops) for flops in template.flops]
-        self.times: list[float | None] = [
-            *(None if elements is None else each * elements for each, elements in loops),
-            *(None if flops is None else product_time(flops) for flops in products),
-        ]
-        self.turns_of = [constant(turns) for _, _, turns, _ in template.times]
-        self.moving_times, self.moving_turns = ([n is None for n in known] for known in (self.times, self.turns_of))
-
-    def _moving(self, sizes: Sequence[int], asked: Asked) -> list[Any]:
-        """The numbers that are followed."""
-        assert self.tiled is not None
-        return [
-            asked.is_cut, *asked.usual, *self.tiled.asked(*sizes),
-            *itertools.compress(asked.times, self.moving_times),
-            *itertools.compress(asked.turns, self.moving_turns),
-            *itertools.chain.from_iterable(asked.parts),
-        ]  # fmt: skip
-
     def _followed(self, numbers: Sequence[Any]) -> Result:
         """What is chosen for them, and what is given."""
         assert self.tiled is not None
-        left = iter(numbers)
-        is_cut, *usual = itertools.islice(left, 1 + len(self.product_blocks))
-        moving = [*itertools.islice(left, self.tiled.n_asked)]
-        times, turns = ([next(left) if n is None else n for n in known] for known in (self.times, self.turns_of))
-        parts = [tuple(itertools.islice(left, len(block.moving))) for block in self.product_blocks]
-        tiling = self.tiled.followed(moving, times, parts) if is_cut else self.untiled
-        choice = _Choice(self, Asked(None, times, turns, parts, usual, bool(is_cut)), told)
+        asked, moving = self.moving.asked(numbers)
+        tiling = self.tiled.followed(moving, asked.times, asked.parts) if asked.is_cut else self.untiled
+        choice = _Choice(self, asked, told)
         steps = choice.made(tiling)
         runs = tuple(run._replace(edges=()) for run in tiling.runs)
         return (steps, tiling._replace(runs=runs)), [*itertools.chain.from_iterable(choice.given)]

@@ -126,7 +126,7 @@ class CompiledPlan:
         self.cleared: list[Any] = []  # tensors whose grad the function leaves None
         # for a capture whose results are differentiated outside
         self.backward = Backward(capture, leaves, target) if capture.differentiable else None
-        self.destinations = self._destinations()
+        self.destinations, self.target = self._destinations(), target  # that of plans for one size
         if capture.sizing is not None:
             target = targets.of_sizes(target, capture.sizing.env)
         self.program = compile_graph(self.forward, self.destinations, target, self.wiring.binding, timings)
@@ -248,7 +248,7 @@ class CompiledPlan:
             return self.program.plan, self.program.target
         if graph is None or self.backward is not None:
             graph = self._of_sizes(self.forward, leaves)
-        return planned(graph, self.destinations, Timings()), targets.CPU
+        return planned(graph, self.destinations, Timings()), self.target
 
     def _of_sizes(self, graph: Graph, leaves: list[Any]) -> Graph:
         sizing = self.capture.sizing

@@ -29,6 +29,7 @@ from jtorch.compile.target import Binding
 from jtorch.core.device_array import DeviceArray, address_of
 from jtorch.core.failure import Failure
 from jtorch.native.cuda.device import Device
+from jtorch.native.cuda.memory import Buffer
 
 _WORD = 8
 
@@ -41,23 +42,42 @@ class _Copy(NamedTuple):
     nbytes: int
 
 
-class CudaRunner(Runner):
-    """The same duties as ``Replay``, on a device."""
+class Ends:
+    """How many runs have ended. ``one()`` gives what adds one, which to Python is one instruction."""
 
-    def __init__(self, code: Code, binding: Binding, device: Device) -> None:
+    def __init__(self) -> None:
+        self._runs, self._done = itertools.count(1), collections.deque([0], 1)
+
+    def one(self) -> Callable[[], None]:
+        return functools.partial(self._done.extend, itertools.islice(self._runs, 1))
+
+    @property
+    def number(self) -> int:
+        return self._done[-1]
+
+
+class CudaRunner(Runner):
+    """The same duties as ``Replay``, on a device. ``allocate`` gives memory that runs leave nothing in for
+    others, ``ends`` counts the runs that have ended: several runners, of which one runs at a time, may have
+    both in common."""
+
+    def __init__(
+        self, code: Code, binding: Binding, device: Device,
+        allocate: Callable[[int], Buffer] | None = None, ends: Ends | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self._runs, self._done = itertools.count(1), collections.deque([0], 1)  # how many have ended
+        self._ends = ends or Ends()
         self.steps = Steps(code)  # refuses what cannot be done, before anything is allocated
         self.code, self.plan, self.device = code, code.plan, device
         self.numbers, self.fixed, self.dynamic = binding.numbers, binding.fixed, binding.dynamic
         self.resident = binding.resident
         with device.own():
-            self._allocate()
-        self.graph = CudaGraph(self.steps, device, self.addresses)
+            self._allocate(allocate or device.allocate)
+        self.graph = CudaGraph(self.steps, device, self.addresses, allocate or device.allocate)
         self.compiled = self.graph.compiled
         self.inner = self.steps.codes[1:]
 
-    def _allocate(self) -> None:
+    def _allocate(self, allocate: Callable[[int], Buffer]) -> None:
         """Memory for each place outside of the arena that steps touch: single words side by side."""
         read, written = self._touched("reads"), self._touched("writes")
         sizes = read | written
@@ -67,9 +87,9 @@ class CudaRunner(Runner):
         outside = [p for p in sizes if p.kind is Where.INPUT and p not in self.resident]
         words = [p for p in outside if p in self.fixed and sizes[p] == _WORD]
         own = {place: n for place, n in sizes.items() if place not in in_place}
-        self.words = self.device.allocate(_WORD * len(words))
+        self.words = allocate(_WORD * len(words))
         self.word_places = words
-        self.buffers = {place: self.device.allocate(n) for place, n in own.items() if place not in words}
+        self.buffers = {place: allocate(n) for place, n in own.items() if place not in words}
         self.addresses = {place: buffer.address for place, buffer in self.buffers.items()}
         self.addresses |= {place: self.words.address + _WORD * k for k, place in enumerate(words)}
         self.addresses |= {place: self.fixed[place] for place in in_place}
@@ -110,14 +130,12 @@ class CudaRunner(Runner):
                     self.device.copy(to, address, nbytes)
                 else:
                     to_host.append((to, address, nbytes))
-            self.device.download_all(
-                to_host, functools.partial(self._done.extend, itertools.islice(self._runs, 1))
-            )
+            self.device.download_all(to_host, self._ends.one())
         return 0
 
     @property
     def ended(self) -> int:
-        return self._done[-1]
+        return self._ends.number
 
     def _outside(self, place: Place, arguments: Sequence[Any]) -> tuple[int, bool]:
         """(where what a place stands for lies in this call, whether that is on the device)"""

@@ -26,20 +26,23 @@ from jtorch.native.cuda.memory import Buffer
 
 
 class CudaGraph:
-    """``addresses``: where the memory of each place lies that is not the arena."""
+    """``addresses``: where the memory of each place lies that is not the arena. ``allocate`` gives memory
+    that a run leaves nothing in for the next one."""
 
-    def __init__(self, steps: Steps, device: Device, addresses: Mapping[Place, int]) -> None:
+    def __init__(
+        self, steps: Steps, device: Device, addresses: Mapping[Place, int], allocate: Callable[[int], Buffer]
+    ) -> None:
         self.plan, self.device, self.addresses = steps.plan, device, addresses
         self.compiled = sum(map(load_texts, steps.codes))
         self.launched: list[tuple[str, int]] = []  # (kernel, how many steps) of each batch
         with device.own():
-            self.arena = device.allocate(self.plan.arena_bytes)
-            self.arenas = {loop: device.allocate(loop.plan.arena_bytes) for loop in steps.loops}
+            self.arena = allocate(self.plan.arena_bytes)
+            self.arenas = {loop: allocate(loop.plan.arena_bytes) for loop in steps.loops}
             copied = max((step.product.copied_bytes for step in steps.all if step.product), default=0)
-            self.copied = device.allocate(copied)  # of factors; products run one after the other
+            self.copied = allocate(copied)  # of factors; products run one after the other
             arenas = {loop: arena.address for loop, arena in self.arenas.items()}
             placed = list(steps.placed(self.address, arenas))
-            self.table = Table(placed, device)
+            self.table = Table(placed, device, allocate)
             self.table.blocks()  # says what else each step touches
             self.touched = {one: self._footprint(one) for one in placed}
             parts = _parts(placed)

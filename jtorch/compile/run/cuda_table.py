@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,22 +18,24 @@ from jtorch.compile.codegen.cuda_launch import Scratch, Status, argument_block
 from jtorch.compile.codegen.emitter import Pointer
 from jtorch.compile.run.cuda_steps import Placed, Step
 from jtorch.native.cuda.device import Device
+from jtorch.native.cuda.memory import Buffer
 
 _ALIGNMENT = 256
 _WORD = 8
 
 
 class Table:
-    """``own``: what a step writes beside its variables."""
+    """``own``: what a step writes beside its variables. ``allocate`` gives memory that a run leaves nothing
+    in for the next one."""
 
-    def __init__(self, placed: Sequence[Placed], device: Device) -> None:
+    def __init__(self, placed: Sequence[Placed], device: Device, allocate: Callable[[int], Buffer]) -> None:
         self.device, self.placed = device, [one for one in placed if one.step.kernel]
         self.firsts = [*itertools.accumulate((len(p.step.kernel.errors) for p in self.placed), initial=0)]
         self.n_errors = self.firsts.pop()
-        self.status = device.allocate(_WORD * self.n_errors)
+        self.status = allocate(_WORD * self.n_errors)
         steps = dict.fromkeys(one.step for one in self.placed)
         rooms = [sum(map(_room, _scratch(step))) for step in steps]
-        self.scratch = device.allocate(sum(rooms))
+        self.scratch = allocate(sum(rooms))
         begins = itertools.accumulate(rooms, initial=self.scratch.address)
         self._scratch_of = dict(zip(steps, begins, strict=False))
         self.own: dict[Placed, list[range]] = {}

@@ -197,7 +197,7 @@ class _Launched:
         self.copied = self.device.allocate(max((calls.copied_bytes for calls in products), default=0))
         self.arena = self.device.allocate(self.plan.arena_bytes)
         self.addresses: dict[Place, int] = {}
-        self.table = Table(self.placed, self.device)
+        self.table = Table(self.placed, self.device, self.device.allocate)
         kernels = code.kernels
         self.handles = {t: self.device.kernel(text_of(k), entry_of(k)) for t, k in kernels.items()}
         n_words = sum(len(kernel.arguments) for kernel in kernels.values())

@@ -20,11 +20,12 @@ from jtorch.compile.plan.plan import Place, Where
 from jtorch.compile.plan.scratch import ALIGNMENT
 from jtorch.compile.plan.slots import slots_of
 from jtorch.compile.run import arena
-from jtorch.compile.run.choice import Asked, Choices
+from jtorch.compile.run.asked import Asked
+from jtorch.compile.run.choice import Choices
 from jtorch.compile.run.layout import Layout, Way
 from jtorch.compile.run.parts import Parts
 from jtorch.compile.run.replay import failure_of, kernel_addresses
-from jtorch.compile.run.runner import Runner
+from jtorch.compile.run.runner import Runner, keep
 from jtorch.compile.run.scans import Loop, Turns, codes_of, turns_of
 from jtorch.compile.run.segments import CallsAtSizes, Segments
 from jtorch.compile.run.steps_at_sizes import StepsAtSizes, Tiling
@@ -185,7 +186,7 @@ class Instances(Runner):
             is_cut = is_shared and pieces.is_cut([time]) and bool(workers.pool())
             releases = self.binding.release_gil and time >= _LONG
             made = self._instance(sizes, values, floats, times, is_cut, releases)
-            self._keep(sizes if len(sizes) > 1 else sizes[0], made)
+            keep(self.found, sizes if len(sizes) > 1 else sizes[0], made, MOST)
         return made
 
     def _instance(
@@ -266,16 +267,6 @@ class Instances(Runner):
         made = {call.task: call for call in self.calls.made(sizes, layout.words(memory))}
         calls = [(begin, made[task]) for begin, task in layout.calls]
         return Segments(table, calls, self.binding.numbers, executor)
-
-    def _keep(self, sizes: Any, made: Instance) -> None:
-        """Keep an instance; of too many the oldest goes that no call has run since it was last looked at."""
-        while len(self.found) >= MOST:
-            oldest = next(iter(self.found))
-            other = self.found.pop(oldest)
-            if other.used:
-                other.used = False
-                self.found[oldest] = other
-        self.found[sizes] = made
 
     def _reserve(self, nbytes: int) -> None:
         """Have an arena of so many bytes: a larger one is no memory of the instances that there are."""

@@ -45,7 +45,9 @@ class Told(NamedTuple):
     goes_by_tiles: bool
 
 
-def told(shape: ProductShape, moving: Sequence[Any], edges: tuple[str, Sequence[Any]] | None = None) -> Result:
+def told(
+    shape: ProductShape, moving: Sequence[Any], edges: tuple[str, Sequence[Any]] | None = None
+) -> Result:
     """What is told for the pieces in which a product is best computed, or for those along an axis between
     ``edges``: the numbers are those of all blocks, of what they share, and by how many bytes x, y and the
     result begin further on in each, or in what they share. Numbers may be followed."""

@@ -46,6 +46,17 @@ class Runner:
         return self._ended
 
 
+def keep(found: dict[Any, Any], sizes: Any, made: Any, most: int) -> None:
+    """Keep an instance; of too many the oldest goes that no call has run since it was last looked at."""
+    while len(found) >= most:
+        oldest = next(iter(found))
+        other = found.pop(oldest)
+        if other.used:
+            other.used = False
+            found[oldest] = other
+    found[sizes] = made
+
+
 def store(words: Mapping[int, int], arguments: Sequence[Any]) -> None:
     """Put runtime scalars where kernels read them: argument -> address of its word."""
     for k, address in words.items():

@@ -48,7 +48,16 @@ def on_device(device: Any) -> Target:
 
         return CudaRunner(code, binding, device)
 
-    return Target("cuda", emit_on_device, load)
+    def for_any_sizes(env: Environment, names: Sequence[str]) -> Target:
+        from jtorch.compile.run.cuda_sizes import CudaSizes
+
+        return Target(
+            "cuda, any sizes",
+            lambda plan: Code(plan, {}),  # those of each call's sizes are written
+            lambda code, graph, binding: CudaSizes(code, graph, binding, env, names, device),
+        )
+
+    return Target("cuda", emit_on_device, load, for_any_sizes)
 
 
 def device_memory() -> Any:
