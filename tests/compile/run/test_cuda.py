@@ -393,9 +393,10 @@ def test_compiled_for_a_device_is_what_eager_mode_gives(use, device):
 
 def test_arguments_of_another_size_have_a_graph_of_their_own(device):
     double = jtorch.compile(lambda x: x * 2.0)
-    for n in (3, 4, 3):
+    for n in (3, 4, 5, 4, 5):
         np.testing.assert_array_equal(double(tensor(n)).numpy(), 2 * tensor(n).numpy())
-    assert device.fake.calls.count("cuGraphInstantiateWithFlags") == 2
+    assert device.fake.calls.count("cuGraphInstantiateWithFlags") == 3
+    assert sum(map(len, double.plans.values())) == 2  # the first is of its size alone
 
 
 def test_an_error_of_the_device_is_raised_and_not_computed_elsewhere(device):
