@@ -43,6 +43,9 @@ def kernel_module(
     return module
 
 
+_TOGETHER = 64  # elements of four vectors at most
+
+
 def _interleaved(module: ir.Module) -> ir.MDValue:
     """What LLVM is told of a loop of which four turns, or four vectors of turns, shall go side by side."""
     hint = module.add_metadata(["llvm.loop.interleave.count", ir.Constant(ir.IntType(32), 4)])
@@ -212,8 +215,28 @@ class _Body(Expressions):
         first, last, step = self._range(statement)
         if not isinstance(statement.target, ast.Name) or statement.orelse:
             raise UnwrittenError("a loop other than over a range")
+        if step != 1 or not self._is_long_chain(statement.body):
+            self._turns(statement, first.value, first, last, step)
+        elif not self._loops:
+            self._turns(statement, first.value, first, last, step, _interleaved(self.function.module))
+        else:  # a row: what is left of it goes by itself
+            count = self.builder.sub(last.value, first.value)
+            count = self.builder.select(
+                self.builder.icmp_signed(">", count, ir.Constant(I64, 0)), count, ir.Constant(I64, 0)
+            )
+            together = self.builder.and_(count, ir.Constant(I64, -_TOGETHER))
+            middle = self.builder.add(first.value, together)
+            hint = _interleaved(self.function.module)
+            self._turns(statement, first.value, first, last.of("i64", middle), step, hint)
+            self._turns(statement, middle, first, last, step)
+
+    def _turns(
+        self, statement: ast.For, begin: Any, first: LLVMValue, last: LLVMValue, step: int, hint: Any = None
+    ) -> None:
+        """Those from ``begin`` to ``last``; LLVM is told the ``hint``."""
+        assert isinstance(statement.target, ast.Name)
         turn = self.places.alloca(I64)
-        self.builder.store(first.value, turn)
+        self.builder.store(begin, turn)
         test, body, following, after = self.blocks("test", "turn", "next", "after")
         self.builder.branch(test)
         self.builder.position_at_end(test)
@@ -231,8 +254,8 @@ class _Body(Expressions):
         flags = ("nsw",) if abs(step) == 1 else ()
         self.builder.store(self.builder.add(at, ir.Constant(I64, step), flags=flags), turn)
         back = self.builder.branch(test)
-        if not self._loops and self._is_long_chain(statement.body):
-            back.set_metadata("llvm.loop", _interleaved(self.function.module))
+        if hint is not None:
+            back.set_metadata("llvm.loop", hint)
         self.builder.position_at_end(after)
 
     def _strides_of_functions(self, tree: ast.FunctionDef) -> set[str]:
@@ -263,7 +286,7 @@ class _Body(Expressions):
         """Whether a turn is a long chain of instructions, each waiting for the one before, and turns do not
         wait for each other: calls of vector functions, and no sum. LLVM takes such a turn to be long enough
         to go by itself, but the processor looks ahead less far than one; four at a time took half as long.
-        Not in the rows of another loop: a row that is shorter than they are would take longer."""
+        What is left of a row goes one by one: by LLVM it would go by half a vector."""
         assigned: set[str] = set()
         loads: set[str] = set()
         calls = 0

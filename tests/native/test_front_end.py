@@ -262,13 +262,40 @@ def chain(first, last, x, y):
         ("", "", True),
         ("exp_f32(t)", "t", False),  # one call
         ("y[i] = exp_f32(t)", "total = total + exp_f32(t)", False),  # a sum
-        ("    for i", "    for k in range(2):\n     for i", False),  # rows
+        ("    for i", "    for k in range(2):\n     for i", True),  # rows: and what is left of one apart
+        ("range(first, last)", "range(first, last, 2)", False),
     ],
-    ids=["a chain", "one call", "a sum", "rows"],
+    ids=["a chain", "one call", "a sum", "rows", "every second"],
 )
 def test_turns_of_long_chains_go_side_by_side(old, new, together):
     text = build.llvm_text(CHAIN.replace(old, new, 1), "chain")
     assert text.count("llvm.loop.interleave.count") == together
+
+
+ROWS = """
+from jtorch.native.vecmath import exp_f32, sin_f32
+
+ARGUMENTS = ("i64", "i64", "i64", "f32*", "f32*", "i64")
+
+def rows(count, first, last, x, y, c):
+    for k in range(count):
+        for i in range(first, last):
+            t = sin_f32(x[k * c + i])
+            y[k * c + i] = exp_f32(t)
+"""
+
+
+def test_rows_of_any_length_are_what_one_long_loop_gives():
+    long, rows = built(CHAIN, "chain"), built(ROWS, "rows")
+    x = np.random.default_rng(0).normal(0, 3, 3 * 300).astype(np.float32)
+    expected = np.zeros_like(x)
+    assert run(long.code, long.symbol, [], 0, x.size, x.ctypes.data, expected.ctypes.data) == 0
+    for first, last in ((0, 0), (9, 2), (0, 1), (3, 66), (1, 65), *((2, n) for n in range(2, 300, 7))):
+        y = np.zeros_like(x)
+        assert run(rows.code, rows.symbol, [], 3, first, last, x.ctypes.data, y.ctypes.data, 300) == 0
+        found, wanted = y.reshape(3, 300), np.zeros((3, 300), np.float32)
+        wanted[:, first:last] = expected.reshape(3, 300)[:, first:last]
+        assert found.tobytes() == wanted.tobytes(), (first, last)
 
 
 APART = """
