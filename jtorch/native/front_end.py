@@ -43,14 +43,19 @@ def kernel_module(
     return module
 
 
-_TOGETHER = 64  # elements of four vectors at most
+_VECTOR, _TOGETHER = 16, 64  # elements of a vector, and of four, at most
+_I1, _I32 = ir.IntType(1), ir.IntType(32)
+# four turns, or four vectors of turns, side by side
+_INTERLEAVED = (("llvm.loop.interleave.count", ir.Constant(_I32, 4)),)
+# all turns by vectors, the last with a mask
+_MASKED = (("llvm.loop.vectorize.predicate.enable", ir.Constant(_I1, 1)),)
 
 
-def _interleaved(module: ir.Module) -> ir.MDValue:
-    """What LLVM is told of a loop of which four turns, or four vectors of turns, shall go side by side."""
-    hint = module.add_metadata(["llvm.loop.interleave.count", ir.Constant(ir.IntType(32), 4)])
-    loop = ir.MDValue(module, (hint,), name=str(len(module.metadata)))
-    loop.operands = (loop, hint)  # itself first: no other loop has it
+def _hints(module: ir.Module, *facts: tuple[str, ir.Constant]) -> ir.MDValue:
+    """What LLVM is told of a loop."""
+    hints = tuple(module.add_metadata([*fact]) for fact in facts)
+    loop = ir.MDValue(module, hints, name=str(len(module.metadata)))
+    loop.operands = (loop, *hints)  # itself first: no other loop has it
     return loop
 
 
@@ -215,20 +220,22 @@ class _Body(Expressions):
         first, last, step = self._range(statement)
         if not isinstance(statement.target, ast.Name) or statement.orelse:
             raise UnwrittenError("a loop other than over a range")
-        if step != 1 or not self._is_long_chain(statement.body):
-            self._turns(statement, first.value, first, last, step)
-        elif not self._loops:
-            self._turns(statement, first.value, first, last, step, _interleaved(self.function.module))
-        else:  # a row: what is left of it goes by itself
-            count = self.builder.sub(last.value, first.value)
-            count = self.builder.select(
-                self.builder.icmp_signed(">", count, ir.Constant(I64, 0)), count, ir.Constant(I64, 0)
-            )
-            together = self.builder.and_(count, ir.Constant(I64, -_TOGETHER))
-            middle = self.builder.add(first.value, together)
-            hint = _interleaved(self.function.module)
+        calls, waits = self._chain(statement.body) if step == 1 else (0, False)
+        module = self.function.module
+        hint = _hints(module, *_INTERLEAVED) if calls > 1 and not waits else None
+        if self._loops and calls:
+            together = _TOGETHER if hint else 2 * _VECTOR if waits else _VECTOR
+            middle = self._multiple(first.value, last.value, together)
             self._turns(statement, first.value, first, last.of("i64", middle), step, hint)
-            self._turns(statement, middle, first, last, step)
+            self._turns(statement, middle, first, last, step, _hints(module, *_MASKED))
+        else:
+            self._turns(statement, first.value, first, last, step, hint)
+
+    def _multiple(self, first: ir.Value, last: ir.Value, together: int) -> ir.Value:
+        """Where the last whole ``together`` turns from ``first`` on end."""
+        count, zero = self.builder.sub(last, first), ir.Constant(I64, 0)
+        count = self.builder.select(self.builder.icmp_signed(">", count, zero), count, zero)
+        return self.builder.add(first, self.builder.and_(count, ir.Constant(I64, -together)))
 
     def _turns(
         self, statement: ast.For, begin: Any, first: LLVMValue, last: LLVMValue, step: int, hint: Any = None
@@ -282,23 +289,27 @@ class _Body(Expressions):
         module = getattr(self.meant(node.func), "__module__", None) or ""
         return module.startswith(vecmath.__name__)
 
-    def _is_long_chain(self, body: list[ast.stmt]) -> bool:
-        """Whether a turn is a long chain of instructions, each waiting for the one before, and turns do not
-        wait for each other: calls of vector functions, and no sum. LLVM takes such a turn to be long enough
-        to go by itself, but the processor looks ahead less far than one; four at a time took half as long.
-        What is left of a row goes one by one: by LLVM it would go by half a vector."""
+    def _chain(self, body: list[ast.stmt]) -> tuple[int, bool]:
+        """How many vector functions a turn calls, and whether it waits for the one before, as that of a sum
+        does; none of one that holds another loop.
+
+        Two and more are a long chain of instructions, each waiting for the one before. LLVM takes such a turn
+        to be long enough to go by itself, but the processor looks ahead less far than one; four at a time
+        took half as long. Not of one alone: AVX2 has too few registers for that. What is left of a row goes
+        by one vector of which a part is masked; one by one that took as long as 64 elements.
+        """
         assigned: set[str] = set()
         loads: set[str] = set()
         calls = 0
         for statement in body:
             if not isinstance(statement, ast.Assign):
-                return False
+                return 0, False
             for node in ast.walk(statement.value):
                 if isinstance(node, ast.Name):
                     loads |= {node.id} - assigned
                 calls += self._calls_vector_function(node)
             assigned |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
-        return calls > 1 and not loads & assigned  # of one alone, AVX2 has too few registers for four
+        return calls, bool(loads & assigned)
 
     def _range(self, statement: ast.For) -> tuple[LLVMValue, LLVMValue, int]:
         call = statement.iter

@@ -257,19 +257,20 @@ def chain(first, last, x, y):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "together"),
+    ("old", "new", "together", "masked"),
     [
-        ("", "", True),
-        ("exp_f32(t)", "t", False),  # one call
-        ("y[i] = exp_f32(t)", "total = total + exp_f32(t)", False),  # a sum
-        ("    for i", "    for k in range(2):\n     for i", True),  # rows: and what is left of one apart
-        ("range(first, last)", "range(first, last, 2)", False),
+        ("", "", 1, 0),
+        ("exp_f32(t)", "t", 0, 0),  # one call
+        ("y[i] = exp_f32(t)", "total = total + exp_f32(t)", 0, 0),  # a sum
+        ("    for i", "    for k in range(2):\n     for i", 1, 1),  # rows, and what is left of one
+        ("range(first, last)", "range(first, last, 2)", 0, 0),
     ],
     ids=["a chain", "one call", "a sum", "rows", "every second"],
 )
-def test_turns_of_long_chains_go_side_by_side(old, new, together):
+def test_turns_of_long_chains_go_side_by_side(old, new, together, masked):
     text = build.llvm_text(CHAIN.replace(old, new, 1), "chain")
     assert text.count("llvm.loop.interleave.count") == together
+    assert text.count("llvm.loop.vectorize.predicate.enable") == masked
 
 
 ROWS = """
@@ -285,17 +286,50 @@ def rows(count, first, last, x, y, c):
 """
 
 
-def test_rows_of_any_length_are_what_one_long_loop_gives():
-    long, rows = built(CHAIN, "chain"), built(ROWS, "rows")
+SPANS = ((0, 0), (9, 2), (0, 1), (3, 66), (1, 65), *((2, n) for n in range(2, 300, 7)))
+
+
+@pytest.mark.parametrize("calls", [2, 1])
+def test_rows_of_any_length_are_what_one_long_loop_gives(calls):
+    long, rows = (text.replace("exp_f32(t)", "t") if calls == 1 else text for text in (CHAIN, ROWS))
+    long, rows = built(long, "chain"), built(rows, "rows")
     x = np.random.default_rng(0).normal(0, 3, 3 * 300).astype(np.float32)
     expected = np.zeros_like(x)
     assert run(long.code, long.symbol, [], 0, x.size, x.ctypes.data, expected.ctypes.data) == 0
-    for first, last in ((0, 0), (9, 2), (0, 1), (3, 66), (1, 65), *((2, n) for n in range(2, 300, 7))):
+    for first, last in SPANS:
         y = np.zeros_like(x)
         assert run(rows.code, rows.symbol, [], 3, first, last, x.ctypes.data, y.ctypes.data, 300) == 0
         found, wanted = y.reshape(3, 300), np.zeros((3, 300), np.float32)
         wanted[:, first:last] = expected.reshape(3, 300)[:, first:last]
         assert found.tobytes() == wanted.tobytes(), (first, last)
+
+
+SUMS = """
+from numpy import float32
+from jtorch.native.intrinsics import add_reassoc
+from jtorch.native.vecmath import sin_f32
+
+ARGUMENTS = ("i64", "i64", "i64", "f32*", "f32*", "i64")
+
+def sums(count, first, last, x, y, c):
+    for k in range(count):
+        total = float32(0)
+        for i in range(first, last):
+            t = sin_f32(x[k * c + i])
+            total = add_reassoc(total, t)
+        y[k] = total
+"""
+
+
+def test_sums_of_rows_of_any_length():
+    assert build.llvm_text(SUMS, "sums").count("llvm.loop.vectorize.predicate.enable") == 1
+    kernel = built(SUMS, "sums")
+    x = np.random.default_rng(0).normal(0, 3, 3 * 300).astype(np.float32)
+    for first, last in SPANS:
+        y = np.full(3, np.nan, np.float32)
+        assert run(kernel.code, kernel.symbol, [], 3, first, last, x.ctypes.data, y.ctypes.data, 300) == 0
+        expected = np.sin(x.astype(np.float64)).reshape(3, 300)[:, first:last].sum(1)
+        np.testing.assert_allclose(y, expected, rtol=0, atol=3e-5)
 
 
 APART = """
