@@ -228,3 +228,39 @@ def test_gradients_of_functions_of_two_tensors_are_rounded_alike(name, dtype):
     ours = [f(x.clone().requires_grad_(), y.clone().requires_grad_()) for f in (step, jtorch.compile(step))]
     for eager, compiled in zip(*ours, strict=True):
         np.testing.assert_array_equal(_bits(eager), _bits(compiled))
+
+
+def classes(x):
+    return jtorch.tensor([1, 0, 2, 1])
+
+
+LOSSES = {
+    "cross_entropy": lambda x, **how: F.cross_entropy(x, classes(x), **how),
+    "cross_entropy, none counts": lambda x, **how: F.cross_entropy(x, classes(x), ignore_index=2, **how),
+    "cross_entropy, smoothed": lambda x, **how: F.cross_entropy(x, classes(x), label_smoothing=0.1, **how),
+    "cross_entropy, weighted": lambda x, **how: F.cross_entropy(
+        x, classes(x), weight=jtorch.ones(3, dtype=x.dtype), **how
+    ),
+    "nll_loss": lambda x, **how: F.nll_loss(x.log_softmax(1), classes(x), **how),
+    "mse_loss": lambda x, **how: F.mse_loss(x, x * 2, **how),
+    "smooth_l1_loss": lambda x, **how: F.smooth_l1_loss(x, x * 2, **how),
+    "huber_loss": lambda x, **how: F.huber_loss(x, x * 2, **how),
+    "binary_cross_entropy_with_logits": lambda x, **how: F.binary_cross_entropy_with_logits(
+        x, x.sigmoid(), **how
+    ),
+    "kl_div": lambda x, reduction: F.kl_div(
+        x.log_softmax(1), x.softmax(1), reduction=reduction.replace("mean", "batchmean")
+    ),
+    "margin": lambda x, **how: F.multi_margin_loss(x, classes(x), **how),
+}
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("dtype", [jtorch.bfloat16, jtorch.float16])
+def test_losses_and_their_gradients_keep_the_dtype_in_both_modes(dtype, reduction):
+    for name, loss in LOSSES.items():
+        for wrap in (lambda f: f, jtorch.compile):
+            x = jtorch.randn(4, 3).to(dtype).requires_grad_()
+            found = wrap(lambda x, loss=loss: loss(x, reduction=reduction))(x)
+            found.sum().backward()
+            assert found.dtype == x.grad.dtype == dtype, name

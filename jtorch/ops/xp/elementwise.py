@@ -198,6 +198,8 @@ def where(condition: Array, x: Any, y: Any) -> Array:
     bits takes 0.05 (y = 0) to 0.15 ms. Bits also keep NaN, inf and -0.0 as they are.
     """
     dtype: Any = getattr(x, "dtype", None) or getattr(y, "dtype", None)
+    if dtype is not None and dtype.kind == "V":  # beside which NumPy takes a number for one of float64
+        x, y = np.asarray(x, dtype), np.asarray(y, dtype)
     integer = _INTEGER.get(dtype) if condition.size > 512 else None
     if integer is None or not (_has_bits(x, dtype) and _has_bits(y, dtype)):
         return np.where(condition, x, y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from jtorch.core.dtypes import bfloat16
 from jtorch.ops import xp
 
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 1.5]
@@ -32,6 +33,19 @@ def test_where_keeps_the_bits_of_special_values():
         expected = np.where(condition, a, b).astype(np.float32)
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.mark.parametrize("dtype", [*map(np.dtype, ("f2", "f4", "f8", "i4", "i8", "u1")), bfloat16.numpy])
+@pytest.mark.parametrize("size", [3, 600])
+def test_a_number_takes_the_dtype_of_what_it_stands_beside(dtype, size):
+    condition = np.arange(size) % 2 == 0
+    x = np.arange(size).astype(np.int8).astype(dtype)
+    for found, expected in (
+        (xp.where(condition, x, 0), np.where(condition, x.astype("f8"), 0)),
+        (xp.where(condition, 1, x), np.where(condition, 1, x.astype("f8"))),
+    ):
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found.astype("f8"), expected)
 
 
 def test_where_changes_none_of_its_arguments():
