@@ -28,7 +28,7 @@ from jtorch.core import op as op_module, watch
 from jtorch.eager.duals import KEY, beneath, checked, tangent_of, written, zeros_like
 from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.node import BACKWARD_TWICE, Node, hung, modified_in_place, produced_by
-from jtorch.eager.rebase import LEAF_WRITTEN, VIEW_OF_LEAF, FromFunction, move, note_from_function
+from jtorch.eager.rebase import LEAF_WRITTEN, VIEW_OF_LEAF, FromFunction, move, note_for_writes
 from jtorch.eager.results import note_view
 from jtorch.eager.saved_hooks import Packed, pack
 from jtorch.eager.tensor import Tensor, rehang, wrap
@@ -488,7 +488,7 @@ def _output(
     if output._base is not None and not (given and dirty):
         source = output._base if output._how is None else source_of(output._how)
         output._how = FromFunction((source,))
-        note_from_function(output)
+        note_for_writes(output)
     return output
 
 

@@ -24,13 +24,14 @@ from jtorch.eager.messages import long_name
 from jtorch.eager.node import Node
 from jtorch.eager.overlap import check_out, check_read, check_written
 from jtorch.eager.rebase import (
-    FROM_FUNCTIONS,
+    NOTED,
     CopyBackwards,
     check_allowed,
     edge_of,
+    edge_past_hooks,
     is_tracked,
     move,
-    refuse_views_of_functions,
+    tell_noted,
 )
 from jtorch.eager.tensor import Tensor, wrap
 
@@ -68,7 +69,7 @@ def _method(function: Callable, name: str, saves_input: bool) -> Callable:
                 _check_read(input, other, lambda: function(input, *args, **kwargs))
         if op_module.CONTEXT.get().grad:
             check_allowed(input, others)
-            if saves_input and is_tracked(input, *others):
+            if (saves_input or NOTED) and is_tracked(input, *others):
                 before = before_write(input)
         overwrite(input, function(before, *args, **kwargs))
         return input
@@ -80,7 +81,7 @@ def _method(function: Callable, name: str, saves_input: bool) -> Callable:
 
 def before_write(tensor: Tensor) -> Tensor:
     """The same value in memory of its own and at the same place on the tape, for the gradient to keep."""
-    return carry(tensor, wrap(op_module.bind(_CLONE, tensor._data), edge_of(tensor)))
+    return carry(tensor, wrap(op_module.bind(_CLONE, tensor._data), edge_past_hooks(tensor)))
 
 
 def overwrite(tensor: Tensor, result: Tensor) -> None:
@@ -111,8 +112,8 @@ def write(tensor: Tensor, value: Any) -> None:
 def _write_raw(tensor: Tensor, value: Any) -> None:
     op_module.CONTEXT.get().evaluator.write(tensor, value)
     tensor._cell[0] += 1
-    if FROM_FUNCTIONS:
-        refuse_views_of_functions(tensor._cell)
+    if NOTED:
+        tell_noted(tensor._cell)
 
 
 def _fitted(tensor: Tensor, result: Tensor) -> Tensor:

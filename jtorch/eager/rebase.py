@@ -4,7 +4,9 @@ A view remembers how it was made: ``view._how`` is (the tensor it was made of, o
 that owns the memory. When a view is written to where gradients flow, the *base's* place on the tape becomes
 a ``CopySlices`` node, whose gradient is the old base's with a hole where the view is, and what was written's
 in the hole. The place of every other living view of that memory is then taken anew from the base, so that
-no tensor's gradient is of elements that are gone.
+no tensor's gradient is of elements that are gone; where PyTorch refuses to use the view, it gets a node that
+raises. Views with hooks, and those older than the base's ``requires_grad``, are taken anew by writes that the
+tape does not follow, too.
 
 Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd
 """
@@ -18,15 +20,17 @@ from typing import Any
 from jtorch.core import op as op_module
 from jtorch.core.op import Op
 from jtorch.eager.node import Node
-from jtorch.eager.tensor import Tensor, rehang
+from jtorch.eager.tensor import Tensor, has_elements, reads_elements, rehang
 from jtorch.eager.views import list_all, living, source_of
 from jtorch.ops.slicing import OVERLAPPING
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 LEAF_WRITTEN = "a leaf Variable that requires grad has been used in an in-place operation."  # by a Function
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+_WRITTEN, _WRITTEN_ELSEWHERE = "is being", "its base or another view of its base has been"
+_WITHOUT_GRAPH = f"A view was created in no_grad mode and {_WRITTEN} modified inplace with grad mode enabled."
 UNKNOWN_VIEW = (
-    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
+    f"{_WITHOUT_GRAPH} Given that "
     "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
     "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
     "tracked) or both outside (if you want the inplace to be tracked)."
@@ -36,10 +40,8 @@ _OF_SEVERAL = (
     "This view is the output of a function that returns multiple views. Such functions do not allow the "
     "output views to be modified inplace. You should replace the inplace operation by an out-of-place one."
 )
-_ONE_OF_SEVERAL = f"Output {{place}} of {{name}} is a view and is being modified inplace. {_OF_SEVERAL}"
-_ONE_WITHOUT_GRAPH = (
-    f"A view was created in no_grad mode and is being modified inplace with grad mode enabled. {_OF_SEVERAL}"
-)
+_ONE_OF_SEVERAL = f"Output {{place}} of {{name}} is a view and {_WRITTEN} modified inplace. {_OF_SEVERAL}"
+_ONE_WITHOUT_GRAPH = f"{_WITHOUT_GRAPH} {_OF_SEVERAL}"
 _OF_FUNCTION = (
     "This view was created inside a custom Function (or because an input was returned as-is) and the "
     "autograd logic to handle view+inplace would override the custom backward associated with the custom "
@@ -107,7 +109,7 @@ class FromFunction(tuple):
         """PyTorch's error for a write through ``view``, which is this or a view of it, or ``elsewhere``."""
         if self.reason:
             return RuntimeError(self.reason)
-        what = "its base or another view of its base has been" if elsewhere else "is being"
+        what = _WRITTEN_ELSEWHERE if elsewhere else _WRITTEN
         why = _OF_SEVERAL if self.of_several else _OF_FUNCTION
         if view._node is None:
             text = f"A view was created in no_grad mode and {what} modified inplace with grad mode enabled."
@@ -118,13 +120,13 @@ class FromFunction(tuple):
 
 
 class Overwritten(Node):
-    """In the place of the node of a custom Function's view whose memory was written to since."""
+    """In the place of the node of a view whose memory was written to since, where gradients can't, or in
+    PyTorch don't, follow: the sentence that says so."""
 
     __slots__ = ()
     frees = False
 
-    def __init__(self, view: Tensor, how: FromFunction, edge: Any) -> None:
-        sentence = str(how.refusal(view, True))
+    def __init__(self, view: Tensor, sentence: str, edge: Any) -> None:
         super().__init__((edge,), (sentence,), (), (view._data.shape, view._data.dtype))
 
     def usable(self) -> Node:
@@ -138,36 +140,66 @@ class Overwritten(Node):
         return self.vjp(xp, g, *self.saved)
 
 
-FROM_FUNCTIONS: dict[int, list[Any]] = {}  # id of a cell -> the living views of that memory, weakly
+NOTED: dict[int, list[Any]] = {}  # id of a cell -> the living views that any write there must find, weakly
 
 
-def note_from_function(view: Tensor) -> None:
-    """``view`` is a custom Function's: a write to its memory must find it."""
+def note_for_writes(view: Tensor) -> None:
+    """``view`` is a custom Function's, or has a hook, or its base got ``requires_grad`` after it was made: a
+    write to its memory must find it, also one that the tape does not follow."""
     key = id(view._cell)
 
     def forget(reference: Any) -> None:
-        kept = FROM_FUNCTIONS.get(key, [])
+        kept = NOTED.get(key, [])
         if reference in kept:
             kept.remove(reference)
         if not kept:
-            FROM_FUNCTIONS.pop(key, None)
+            NOTED.pop(key, None)
 
-    FROM_FUNCTIONS.setdefault(key, []).append(weakref.ref(view, forget))
+    NOTED.setdefault(key, []).append(weakref.ref(view, forget))
 
 
-def refuse_views_of_functions(cell: list, base: Tensor | None = None) -> None:
-    """The memory of ``cell`` was written to: gradients of views of it that custom Functions made are refused.
+def note_all_for_writes(base: Tensor) -> None:
+    """``base`` begins to require grad: views that there are have no graph, as in PyTorch, until the memory is
+    written to."""
+    for view in living(base):
+        if view._base is base and view._node is None:
+            note_for_writes(view)
 
-    Of those that had none, too, where the tape followed: to ``base``.
-    """
-    for reference in FROM_FUNCTIONS.get(id(cell), ()):
+
+def tell_noted(cell: list, base: Tensor | None = None) -> None:
+    """The memory of ``cell`` was written to. Gradients of views of it that custom Functions made are refused
+    (of those that had none, too, where the tape followed: to ``base``); others are taken anew, as PyTorch
+    does, so hooks see what was computed of them before alone."""
+    for reference in tuple(NOTED.get(id(cell), ())):
         view = reference()
         if view is None:
             continue
         for one in (view, *(v for v in living(view) if _is_of(v, view))):
-            edge = edge_of(one) or (None if base is None else edge_of(base))
-            if edge is not None and not isinstance(one._node, Overwritten):
-                rehang(one, Overwritten(one, view._how, edge), 0)
+            if view._how.__class__ is FromFunction:
+                _refuse(one, view._how, base)
+            elif base is None and (reads_elements() or not has_elements(one)):  # else the plan's calls do
+                _retake_quietly(one)
+
+
+def _refuse(view: Tensor, how: FromFunction, base: Tensor | None) -> None:
+    edge = edge_of(view) or (None if base is None else edge_of(base))
+    if edge is not None and not isinstance(view._node, Overwritten):
+        rehang(view, Overwritten(view, str(how.refusal(view, True)), edge), 0)
+
+
+def tell_each(cells: Sequence[list]) -> None:
+    """The memory of all of these was written to, by a plan."""
+    for cell in cells:
+        tell_noted(cell)
+
+
+def _retake_quietly(view: Tensor) -> None:
+    """Take a view anew after a write that the tape did not follow."""
+    from jtorch.eager.grad_mode import enable_grad
+
+    if view._base._requires_grad and not isinstance(view._node, Overwritten):
+        with enable_grad():
+            _take_place_anew(view, _from_base)
 
 
 def renamed(source: Tensor, name: str) -> None:
@@ -181,7 +213,7 @@ def renamed(source: Tensor, name: str) -> None:
                 f"a view was made of a tensor that {name}() has given another shape since, so gradients "
                 f"can't follow what is written to its memory: make it anew, or use {name.rstrip('_')}()"
             )
-            note_from_function(view)
+            note_for_writes(view)
 
 
 def _is_of(view: Tensor, source: Tensor) -> bool:
@@ -249,6 +281,15 @@ def edge_of(tensor: Tensor) -> Any:
     return (tensor._node or tensor, tensor._index) if tensor._requires_grad else None
 
 
+def edge_past_hooks(tensor: Tensor) -> Any:
+    """The same for what is written over it: as in PyTorch, no hook on a view sees the gradient of that."""
+    if not NOTED or tensor._base is None or _refused_elsewhere(tensor) or _made_in_function(tensor):
+        return edge_of(tensor)
+    nodes = [one._node for one in (tensor, *_sources(tensor)[:-1])]
+    hooked = any(node is not None and node.extras is not None and node.extras.pre_hooks for node in nodes)
+    return edge_of(made_anew(tensor)) if hooked else edge_of(tensor)
+
+
 def is_tracked(tensor: Tensor, *others: Any) -> bool:
     """Whether the tape must know of a write to ``tensor`` that involves ``others``."""
     return op_module.CONTEXT.get().grad and any(
@@ -294,6 +335,8 @@ def chain_of(view: Tensor) -> tuple[Step, ...]:
 
 def _one_of_several(view: Tensor, how: OneOfSeveral) -> str:
     """The error of a write to ``view``, which was made that way or is a view of what was."""
+    if isinstance(view._node, Overwritten):
+        return view._node.saved[0].replace(_WRITTEN_ELSEWHERE, _WRITTEN)
     if view._node is None:
         return _ONE_WITHOUT_GRAPH
     if view._how is how:
@@ -319,20 +362,55 @@ def move(tensor: Tensor, edge: Any) -> None:
 
 
 def _retake_views(base: Tensor) -> None:
-    """Hang the living views of ``base`` on its new place; those made first come first."""
-    if FROM_FUNCTIONS:
-        refuse_views_of_functions(base._cell, base)
+    """Hang the living views of ``base`` on its new place, or what PyTorch says of those that it refuses."""
+    if NOTED:
+        tell_noted(base._cell, base)
     if len(base._cell) == 1:
         return
     list_all(base)
+    for view in living(base):
+        if view._base is base and _made_in_function(view) is None:
+            _take_place_anew(view, _from_source)
+
+
+def _refused_elsewhere(view: Tensor) -> str | None:
+    """What PyTorch says where ``view`` is used after the tape followed a write elsewhere to its memory."""
+    for one in (view, *_sources(view)):
+        how = None if one._base is None else one._how
+        if one._base is not None and how is None:
+            return UNKNOWN_VIEW.replace(_WRITTEN, _WRITTEN_ELSEWHERE)
+        if how.__class__ is OneOfSeveral:
+            return _one_of_several(view, how).replace(_WRITTEN, _WRITTEN_ELSEWHERE)
+    return None
+
+
+def _take_place_anew(view: Tensor, origin: Callable) -> None:
+    """Hang ``view`` on what it comes from as that is now, or on what PyTorch says of its use."""
+    if (sentence := _refused_elsewhere(view)) is None:
+        fresh = made_anew(view, origin)
+        rehang(view, fresh._node, fresh._index, fresh._requires_grad)
+    elif not isinstance(view._node, Overwritten):
+        rehang(view, Overwritten(view, sentence, edge_of(view._base)), 0)
+
+
+def _from_source(view: Tensor) -> tuple[Tensor, Sequence[Step]]:
+    return steps_of(view._how)
+
+
+def _from_base(view: Tensor) -> tuple[Tensor, Sequence[Step]]:
+    steps: list[Step] = []
+    while view._base is not None:
+        view, made = steps_of(view._how)
+        steps += reversed(made)
+    return view, steps[::-1]
+
+
+def made_anew(view: Tensor, origin: Callable = _from_base) -> Tensor:
+    """``view`` once more, made of its base, or of what it was made of, as that is now. From the base on no
+    hook on ``view``, nor on what lies in between, sees a gradient of that."""
     from jtorch.eager.binding import APPLY
 
-    for view in living(base):
-        if view._base is not base:
-            continue
-        if _made_in_function(view) is not None:
-            continue
-        fresh, steps = steps_of(view._how)
-        for op, statics in steps:
-            fresh = APPLY[op.name](fresh, **statics)
-        rehang(view, fresh._node, fresh._index, fresh._requires_grad)
+    fresh, steps = origin(view)
+    for op, statics in steps:
+        fresh = APPLY[op.name](fresh, **statics)
+    return fresh

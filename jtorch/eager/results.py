@@ -62,8 +62,6 @@ def note_view(view: Tensor, source: Tensor, how: Any) -> None:
     """
     base: Tensor = source if source._base is None else source._base
     view._base, view._how = base, how
-    if how is None:
-        return
     cell = source._cell
     if base._requires_grad and base._node is None:
         if cell[-1] is not UNLISTED and UNLISTED not in cell:

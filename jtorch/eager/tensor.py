@@ -233,6 +233,10 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         if self._requires_grad != bool(requires_grad):
             told = _teller(self)
             self._requires_grad = bool(requires_grad)
+            if requires_grad and len(self._cell) > 1:
+                from jtorch.eager.rebase import note_all_for_writes
+
+                note_all_for_writes(self)
             told()
         return self
 
@@ -358,6 +362,10 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         if not self._requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._node is not None:
+            if self._base is not None:
+                from jtorch.eager.rebase import note_for_writes
+
+                note_for_writes(self)
             return self._node.register_tensor_hook(_on_output(hook, self._index))
         self._hooks, handle = add_hook(self._hooks, hook, _hooks_teller(self))
         return handle

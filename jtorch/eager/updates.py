@@ -15,6 +15,7 @@ from jtorch.core import op
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.op import BY_NAME
 from jtorch.eager.duals import refuse_written
+from jtorch.eager.rebase import NOTED, tell_noted
 from jtorch.eager.sixteen_bits import HALVES
 from jtorch.eager.tensor import Tensor
 
@@ -51,7 +52,7 @@ def update_each(
             continue
         if not pieces:
             write(p, function(p._data, g, *numbers, **statics))
-            p._cell[0] += 1
+            _advance(p._cell)
             continue
         state = states[p]
         if p._data.__class__ is DeviceArray and p.is_meta:  # no elements to update, and no step to count
@@ -62,7 +63,14 @@ def update_each(
         for tensor, value in zip((p, *tensors), values, strict=True):
             if tensor is not _NOTHING:
                 write(tensor, value)
-                tensor._cell[0] += 1
+                _advance(tensor._cell)
+
+
+def _advance(cell: list) -> None:
+    """The memory of ``cell`` was written to."""
+    cell[0] += 1
+    if NOTED:
+        tell_noted(cell)
 
 
 def _update_half(
@@ -82,7 +90,7 @@ def _update_half(
     for tensor, value in zip(tensors, values if pieces else (values,), strict=True):
         if tensor is not _NOTHING:
             context.evaluator.write(tensor, cast(value, dtype=tensor._data.dtype))
-            tensor._cell[0] += 1
+            _advance(tensor._cell)
 
 
 class _Nothing:
@@ -99,7 +107,7 @@ def fill(context: op.Context, tensor: Tensor, number: float) -> None:
     data = tensor._data
     xp = context.evaluator.namespace(data)
     context.evaluator.write(tensor, xp.full(number, shape=data.shape, dtype=data.dtype))
-    tensor._cell[0] += 1
+    _advance(tensor._cell)
 
 
 def scaled(context: op.Context, tensor: Tensor, factor: Any) -> Any:

@@ -1,6 +1,6 @@
 """Who the living views of a memory are: an in-place op that the tape follows must move all of them.
 
-Differentiable views are listed, by weak references, on the version cell they share. Those of a leaf that
+Views are listed, by weak references, on the version cell they share. Those of a leaf that
 requires grad are not, for nothing that the tape follows may be written there, and a parameter is viewed at
 every step: their cell only says that there were some. If the leaf stops requiring grad, and something the
 tape follows is written to it, the garbage collector knows who holds the cell.
@@ -29,9 +29,7 @@ def living(base: Tensor) -> list[Tensor]:
     return [
         view
         for r in base._cell[1:]
-        if (view := r()) is not None
-        and view._how is not None
-        and (view._data.__class__ is np.ndarray or knows(view._data))
+        if (view := r()) is not None and (view._data.__class__ is np.ndarray or knows(view._data))
     ]
 
 
@@ -49,7 +47,7 @@ def list_all(base: Tensor) -> None:
             "it there are cannot be found after gc.freeze(): change its .clone(), or call gc.unfreeze()."
         )
     holders = [t for t in gc.get_referrers(cell) if isinstance(t, Tensor) and t._cell is cell]
-    found = [t for t in holders if t._base is not None and getattr(t, "_how", None) is not None]
+    found = [t for t in holders if t._base is not None]
     cell[1:] = [weakref.ref(t) for t in sorted(found, key=_depth)]
 
 

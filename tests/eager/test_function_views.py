@@ -221,11 +221,11 @@ def test_an_argument_given_back_by_a_function_is_no_result_of_a_compiled_one():
 
 @pytest.mark.slow
 def test_views_of_functions_are_not_kept():
-    from jtorch.eager.rebase import FROM_FUNCTIONS
+    from jtorch.eager.rebase import NOTED
 
-    before = len(FROM_FUNCTIONS)
+    before = len(NOTED)
     z = jtorch.ones(2, requires_grad=True) * 1.0
     views = [made(jtorch, FORWARDS["same"]).apply(z) for _ in range(3)]
-    assert len(FROM_FUNCTIONS) == before + 1
+    assert len(NOTED) == before + 1
     del views
-    assert len(FROM_FUNCTIONS) == before
+    assert len(NOTED) == before

@@ -63,6 +63,7 @@ from jtorch.core.op import Context
 from jtorch.core.strides import can_be_written, takes_sums
 from jtorch.eager import tensor as tensors
 from jtorch.eager.evaluate import EAGER
+from jtorch.eager.rebase import NOTED, tell_each
 from jtorch.eager.saved_hooks import IN_FORCE
 from jtorch.eager.tensor import Tensor, wrap
 
@@ -283,14 +284,25 @@ class _Caller(Guarded, Visitor[str]):
 
     # -- afterwards ------------------------------------------------------------------------------------------
 
+    def _tell(self, written: list[str]) -> None:
+        """Lines that tell of writes to arguments, whose cells these are, and to what lies outside."""
+        outside = [e for e in self.plan.capture.effects.writes if e.argument is None]
+        written = [*written, *(self.name("c", cell) for e in outside for cell in e.cells.values())]
+        if written:
+            self.names["tell_each"], noted = tell_each, self.name("noted", NOTED)
+            self.add(f"if {noted}: tell_each(({', '.join(written)},))")
+
     def _after(self) -> None:
         for line in self.late:
             self.add(line)
         advances = self.plan.capture.effects.advances
         cells = {c for entry in self.plan.capture.effects.writes for c in entry.cells}
+        written: list[str] = []
         for tensor in {id(t): t for t in self.plan.capture.traced.values()}.values():
             if id(tensor._cell) in cells:
                 self.add(f"{self.tensor(tensor)}._cell[0] += {advances[id(tensor._cell)]}")
+                written.append(f"{self.tensor(tensor)}._cell")
+        self._tell(written)
         for entry, index in self.plan.grad_writes:
             grad = self.gradients[id(entry)]
             self.add(f"{grad}._data[...] = r{index}")
