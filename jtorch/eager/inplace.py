@@ -19,6 +19,7 @@ from jtorch.core.op import Op
 from jtorch.eager import creation
 from jtorch.eager.autocasting import uncast
 from jtorch.eager.binding import APPLY
+from jtorch.eager.captured import UNDER_WAY, refuse_captured
 from jtorch.eager.duals import OUT, carry, is_dual, refuse_written, tangent_of, written
 from jtorch.eager.messages import long_name
 from jtorch.eager.node import Node
@@ -57,6 +58,8 @@ def _method(function: Callable, name: str, saves_input: bool) -> Callable:
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         before = input
         others = args
+        if UNDER_WAY:
+            refuse_captured(input, name)
         if kwargs:
             if "axis" in kwargs:  # NumPy's name
                 kwargs["dim"] = kwargs.pop("axis")
@@ -97,6 +100,8 @@ def overwrite(tensor: Tensor, result: Tensor) -> None:
 
 def _write(tensor: Tensor, result: Tensor) -> None:
     """The elements of ``result`` for ``tensor``, with its tangent."""
+    if UNDER_WAY:
+        refuse_captured(tensor, "copy_")
     tangent = tangent_of(result)
     _write_raw(tensor, result._data)
     written(tensor, tangent)
@@ -188,6 +193,8 @@ def _copied(tensor: Tensor, source: Tensor) -> Any:
 
 def fill_(input: Tensor, value: Any) -> Tensor:
     """Overwrite every element with a number."""
+    if UNDER_WAY:
+        refuse_captured(input, "fill_")
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(
@@ -218,6 +225,8 @@ def _once(tensor: Tensor) -> Tensor:
 
 def zero_(input: Tensor) -> Tensor:
     """Overwrite every element with 0."""
+    if UNDER_WAY:
+        refuse_captured(input, "zero_")
     return fill_(input, 0)
 
 

@@ -17,6 +17,7 @@ from jtorch.eager.autocasting import as_before, autocasts
 from jtorch.eager.batching.boundary import Crossing, holds
 from jtorch.eager.batching.values import MappedAxis
 from jtorch.eager.binding import APPLY, raw
+from jtorch.eager.captured import Captured
 from jtorch.eager.creation import (
     arange,
     empty,
@@ -84,8 +85,8 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand",
     "rand_like", "randn", "randperm", "tensor", "zeros", "zeros_like",
     # the tape: whether there is one, its nodes, who looks on, what it saves, what is drawn once more
-    "DECLINED", "Node", "Packed", "RemovableHandle", "add_hook", "call_at_end", "current_run", "enable_grad",
-    "for_edge", "in_backward", "is_grad_enabled", "no_grad", "noted_draws", "pack", "reached",
+    "Captured", "DECLINED", "Node", "Packed", "RemovableHandle", "add_hook", "call_at_end", "current_run",
+    "enable_grad", "for_edge", "in_backward", "is_grad_enabled", "no_grad", "noted_draws", "pack", "reached",
     "repeated_draws", "saved_tensors_hooks", "through_identity", "twin_of",
     # between processes, while a function is recorded
     "exchanged",

@@ -58,7 +58,7 @@ def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
         with enable_grad():
             given, rebuild = tensors_of(chosen(args, argnums), "grad_and_value: the inputs to differentiate")
             level = Level(given)
-            found = func(*replaced(args, argnums, rebuild(level.inputs)), **kwargs)
+            found = level.called(func, replaced(args, argnums, rebuild(level.inputs)), kwargs)
             output, aux = split_aux(found, has_aux, "grad_and_value")
             _check_scalar(output)
             gradient = rebuild(level.pull([output], [None]))
@@ -116,7 +116,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     with enable_grad():
         given, rebuild = tensors_of(primals, "vjp(f, *primals): primals")
         level = Level(given)
-        output, aux = split_aux(func(*rebuild(level.inputs)), has_aux, "vjp")
+        output, aux = split_aux(level.called(func, rebuild(level.inputs), {}), has_aux, "vjp")
         outputs, _ = tensors_of(output, "vjp(f, *primals): the output of f")
 
     def pulled(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
@@ -157,7 +157,7 @@ def jvp(
         along, _ = tensors_of(tangents, "jvp(f, primals, tangents): tangents")
         _check_tangents(given, along)
         level = Level(given)
-        output, aux = split_aux(func(*rebuild(level.inputs)), has_aux, "jvp")
+        output, aux = split_aux(level.called(func, rebuild(level.inputs), {}), has_aux, "jvp")
         outputs, rebuild_output = tensors_of(output, "jvp(f, primals, tangents): the output of f")
         if strict and not all(o.requires_grad for o in outputs):
             raise RuntimeError(

@@ -78,7 +78,7 @@ def _jacobian(func: Callable, argnums: Argnums, has_aux: bool, name: str, blocks
         with enable_grad():
             given, rebuild = tensors_of(chosen(args, argnums), f"{name}: the inputs to differentiate")
             level = Level(given)
-            found = func(*replaced(args, argnums, rebuild(level.inputs)), **kwargs)
+            found = level.called(func, replaced(args, argnums, rebuild(level.inputs)), kwargs)
             output, aux = split_aux(found, has_aux, name)
             outputs, rebuild_output = tensors_of(output, f"{name}: the output of f")
             blocks = rebuild_output([rebuild(parts) for parts in blocks_of(level, outputs)])

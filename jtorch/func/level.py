@@ -7,10 +7,11 @@ requires grad: an argument, a tensor that the function closes over, or the input
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from jtorch.autograd import grad
-from jtorch.eager.public import Node, Tensor, carry, mapped
+from jtorch.eager.public import Captured, Node, Tensor, carry, mapped
 
 
 class Level:
@@ -21,6 +22,12 @@ class Level:
             t.view_as(t) if t.requires_grad else carry(t, t.detach()).requires_grad_() for t in given
         ]
         self.own = {t for t in self.inputs if t.is_leaf}
+
+    def called(self, func: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """``func(*args, **kwargs)``. Raises RuntimeError where it writes to a tensor that it was not given
+        and did not make."""
+        with Captured(func, (args, kwargs), self.inputs):
+            return func(*args, **kwargs)
 
     def outside(self, outputs: list[Tensor]) -> bool:
         """Whether ``outputs`` depend on leaves that are not this level's."""

@@ -394,7 +394,9 @@ def test_func_inside_a_level(x, v):
 def layers():
     yield nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.LayerNorm(4), nn.Linear(4, 2)), jtorch.randn(5, 3)
     yield (
-        nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2)),
+        nn.Sequential(
+            nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2, track_running_stats=False), nn.ReLU(), nn.MaxPool2d(2)
+        ),
         jtorch.randn(2, 1, 6, 6),
     )
     yield nn.LSTM(3, 4, batch_first=True), jtorch.randn(2, 5, 3)

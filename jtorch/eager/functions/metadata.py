@@ -11,6 +11,7 @@ from typing import Any
 
 from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, user_source
+from jtorch.eager.captured import UNDER_WAY, refuse_captured
 from jtorch.eager.duals import tangent_of
 from jtorch.eager.rebase import LEAF, VIEW_OF_LEAF, renamed
 from jtorch.eager.tensor import Tensor, has_elements, is_held_outside, put_on_tape
@@ -70,6 +71,8 @@ def _renamed(name: str, function: Callable) -> Callable:
     """The method ``name``: this very tensor becomes the view that ``function`` makes of it."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if UNDER_WAY:
+            refuse_captured(self, name)
         tracked = self._requires_grad and op_module.CONTEXT.get().grad
         if tracked and self._node is None:
             raise RuntimeError(LEAF if self._base is None else VIEW_OF_LEAF)
