@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 import jtorch
-from jtorch.compat.copies import VIEWS
+from jtorch.compat.copies import UNSAFE, VIEWS
 
 ARGUMENTS = {
     "alias_copy": (), "as_strided_copy": ((2, 2), (1, 4)), "detach_copy": (), "diagonal_copy": (),
     "expand_copy": ((2, 3, 4),), "narrow_copy": (0, 1, 2), "permute_copy": ((1, 0),), "select_copy": (0, 1),
     "split_copy": (2,), "split_with_sizes_copy": ((1, 2),), "squeeze_copy": (), "t_copy": (),
-    "transpose_copy": (0, 1), "unbind_copy": (), "unfold_copy": (1, 2, 1), "unsafe_chunk": (2,),
-    "unsafe_split": (2,), "unsafe_split_with_sizes": ((1, 2),), "unsqueeze_copy": (0,),
+    "transpose_copy": (0, 1), "unbind_copy": (), "unfold_copy": (1, 2, 1), "unsqueeze_copy": (0,),
     "view_copy": ((4, 3),),
 }  # fmt: skip
 
@@ -31,8 +30,34 @@ def test_copies(name):
     before, after = values(jtorch, name)
     assert before == after  # memory of their own
     torch = pytest.importorskip("torch")
-    if not name.startswith("unsafe"):
-        assert before == values(torch, name)[0]
+    assert before == values(torch, name)[0]
+
+
+def unsafe_parts(library, name, compiled=False):
+    """What writes to the parts, and to what they are parts of, show in each other, and do to the tape."""
+    x = library.ones(4, requires_grad=True)
+
+    def write(x):
+        whole = x * 1
+        first, second = getattr(library, name)(whole, (2, 2) if name.endswith("sizes") else 2)
+        first.mul_(3)
+        with library.no_grad():
+            whole[3] = 7.0
+        return whole, first, second
+
+    whole, first, second = (jtorch.compile(write) if compiled else write)(x)
+    versions = [t._version for t in (whole, first, second)]
+    (whole * 2 + 0).sum().backward(retain_graph=True)
+    (first.sum() + second.sum()).backward()
+    return whole.tolist(), first.tolist(), second.tolist(), versions, x.grad.tolist()
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_unsafe_parts_share_memory_and_are_no_views(name):
+    expected = ([3.0, 3.0, 1.0, 7.0], [3.0, 3.0], [1.0, 7.0], [1, 1, 0], [5.0, 5.0, 3.0, 3.0])
+    assert unsafe_parts(jtorch, name) == expected
+    assert unsafe_parts(jtorch, name, compiled=True) == expected
+    assert unsafe_parts(pytest.importorskip("torch"), name) == expected
 
 
 @pytest.mark.parametrize("size", [(3, 4), (1, 4), (4,), (1, 1), (), (3, 1)], ids=str)

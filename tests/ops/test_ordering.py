@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jtorch
+from tests.each import each
 from tests.ops.oracle import compare
 from tests.ops.support import HAS_TORCH, needs_torch
 
@@ -308,3 +309,33 @@ def test_many_are_in_the_order_that_numpy_gives(shape, dim, dtype, descending):
         x.ravel()[[3, 30]] = np.nan, -np.nan
         found = np.take_along_axis(x, jtorch.from_numpy(x).argsort(dim, stable=True).numpy(), dim)
         assert np.array_equal(found, np.sort(x, dim), equal_nan=True)
+
+
+NAN = math.nan
+MODES_BESIDE_NAN = [  # (elements, the mode, its place)
+    ([NAN, 1.0, NAN, 1.0], NAN, 0), ([1.0, NAN, NAN, 2.0], 1.0, 0), ([1.0, 2.0, 2.0, NAN, NAN, NAN], 2.0, 2),
+    ([3.0, 1.0, NAN, 2.0, 1.0], 1.0, 1), ([NAN, NAN], NAN, 0), ([NAN], NAN, 0),
+    ([2.0, 1.0, 1.0, NAN], 1.0, 2),
+]  # fmt: skip
+
+
+@each("elements, value, place", MODES_BESIDE_NAN)
+def test_no_nan_equals_another_where_the_most_frequent_is_looked_for(elements, value, place):
+    for mode in (lambda x: tuple(x.mode()), jtorch.compile(lambda x: tuple(x.mode()))):
+        values, indices = mode(jtorch.tensor(elements))
+        assert (repr(values.item()), indices.item()) == (repr(value), place)
+
+
+@needs_torch
+def test_the_most_frequent_beside_nan_is_pytorchs():
+    rng = np.random.default_rng(3)
+    for n in range(1, 17):
+        lines = rng.choice(np.array([NAN, 1.0, 2.0, 3.0], np.float32), (20, n))
+        ours, theirs = jtorch.tensor(lines).mode(), torch.tensor(lines).mode()
+        np.testing.assert_array_equal(ours.values.numpy(), theirs.values.numpy())
+        np.testing.assert_array_equal(ours.indices.numpy(), theirs.indices.numpy())
+
+
+def test_of_many_elements_the_most_frequent_number_wins_over_any_nan():
+    values, indices = jtorch.tensor([NAN] * 9 + [5.0, 4.0, 5.0] + [NAN] * 9).mode()
+    assert (values.item(), indices.item()) == (5.0, 11)

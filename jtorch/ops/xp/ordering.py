@@ -46,13 +46,37 @@ def histogram_counts(x: Array, edges: Array, weight: Array) -> Array:
 
 
 def mode_place(x: Array, *, axis: int) -> Array:
-    """The last position, along ``axis``, of the most frequent element, the smallest of several."""
+    """The last position, along ``axis``, of the most frequent element, the smallest of several; of NaN alone
+    the first."""
     lines = np.moveaxis(_sortable(x), axis, -1)
     found = np.array([_mode_of(line) for line in lines.reshape(-1, x.shape[axis])], np.int64)
     return np.expand_dims(found.reshape(lines.shape[:-1]), axis)
 
 
 def _mode_of(line: Array) -> int:
+    if _has_nan(line):
+        return _mode_beside_nan(line)
     values, counts = np.unique(line, return_counts=True)
-    value = values[np.argmax(counts)]
-    return int(np.flatnonzero((line == value) | ((line != line) & (value != value)))[-1])
+    return int(np.flatnonzero(line == values[np.argmax(counts)])[-1])
+
+
+def _mode_beside_nan(line: Array) -> int:
+    """The same in PyTorch's steps: each NaN is another element, and up to 16 elements are sorted by
+    insertion, which leaves apart what stands on either side of a NaN. (Of more, NaN come last.)"""
+    if len(line) <= 16:
+        order: list[int] = []
+        for k, value in enumerate(line):
+            place = 0 if order and value < line[order[0]] else len(order)
+            while place and value < line[order[place - 1]]:
+                place -= 1
+            order.insert(place, k)
+    else:
+        order = [int(k) for k in np.argsort(line, kind="stable")]
+    best, most, count = 0, 0, 0
+    for here, following in zip(order, [*order[1:], None], strict=True):
+        count += 1
+        if following is None or line[here] != line[following]:
+            if count > most:
+                best, most = here, count
+            count = 0
+    return best
