@@ -15,6 +15,13 @@ from jtorch.core import dtypes as dt, higher, op as op_module
 from jtorch.core.dtypes import get_default_dtype
 from jtorch.core.generator import Generator, default_generator
 from jtorch.eager.binding import APPLY, into
+from jtorch.eager.drawn import (
+    BernoulliBackward0,
+    NormalBackward0,
+    NotImplementedBackward,
+    PoissonBackward0,
+    drawn_of,
+)
 from jtorch.eager.factory import PLACE, factory, number, size_named, size_tuple, sizes
 from jtorch.eager.functions.complex_numbers import view_as_complex
 from jtorch.eager.messages import broadcast_mismatch, long_name
@@ -202,11 +209,10 @@ def normal(
         shape = _common_shape([tuple(t.shape) for t in given])
         target = float_target(given[0].dtype, "normal_kernel_cpu")
     check_deviation(std)
-    if isinstance(std, Tensor):
-        std = APPLY["checked"](std.detach(), test="deviation")
-    mean = mean.detach() if isinstance(mean, Tensor) else mean
+    spread = APPLY["checked"](std.detach(), test="deviation") if isinstance(std, Tensor) else std
+    centre = mean.detach() if isinstance(mean, Tensor) else mean
     drawn = draw("normal", shape, generator, target, given[0].device if given else None)
-    return drawn * std + mean
+    return drawn_of(drawn * spread + centre, NormalBackward0, *given)
 
 
 def _common_shape(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
@@ -236,7 +242,7 @@ def bernoulli(
             f"\"bernoulli_tensor_cpu_p_\" not implemented for '{long_name(input._data.dtype)}'"
         )
     made = successes(tuple(input.shape), input if p is None else p, generator, input._data.dtype)
-    made = made.to(input.device)
+    made = drawn_of(made.to(input.device), BernoulliBackward0, *([input] if p is None else []))
     return made if out is None else into(out, made, "bernoulli")
 
 
@@ -307,7 +313,8 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     if target.kind not in "fV":
         raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{long_name(target)}'")
     u = draw("uniform", tuple(input.shape), generator, _FLOAT64, input.device)
-    return APPLY["cast"](APPLY["poisson_quantile"](u, input.detach().to(dt.float64)), dtype=target)
+    counts = APPLY["cast"](APPLY["poisson_quantile"](u, input.detach().to(dt.float64)), dtype=target)
+    return drawn_of(counts, PoissonBackward0, input)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
@@ -315,7 +322,8 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     shape = _common_shape([tuple(count.shape), tuple(prob.shape)])
     u = draw("uniform", shape, generator, _FLOAT64, count.device)
     wide = [t.detach().to(dt.float64).expand(shape) for t in (count, prob)]
-    return APPLY["cast"](APPLY["binomial_quantile"](u, *wide), dtype=count._data.dtype)
+    counts = APPLY["cast"](APPLY["binomial_quantile"](u, *wide), dtype=count._data.dtype)
+    return drawn_of(counts, NotImplementedBackward, count, prob)
 
 
 FUNCTIONS: dict[str, Callable] = {

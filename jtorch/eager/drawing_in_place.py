@@ -17,6 +17,7 @@ from jtorch.core.devices import META
 from jtorch.core.number_ranges import c_name, largest
 from jtorch.eager.binding import APPLY
 from jtorch.eager.drawing import MANTISSA, check_deviation, draw, float_target, integers, successes
+from jtorch.eager.drawn import BernoulliBackward0, drawn_of
 from jtorch.eager.functions.places import of_number
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
@@ -92,7 +93,8 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
     """Overwrite with 1 with probability ``p``, a number or a tensor that broadcasts, else 0."""
-    return self.copy_(successes(tuple(self.shape), p, generator, self._data.dtype))
+    made = successes(tuple(self.shape), p, generator, self._data.dtype)
+    return self.copy_(drawn_of(made, BernoulliBackward0, p) if self.is_floating_point() else made)
 
 
 def random_(self: Tensor, *bounds: int, generator: Any = None, **named: int) -> Tensor:

@@ -223,3 +223,37 @@ def test_no_uniform_number_is_the_upper_bound(low, high, dtype):
     assert low <= x.min() and x.max() < high
     jtorch.manual_seed(0)
     assert jtorch.equal(step(jtorch.empty(500_000, dtype=dtype), low, high), x)
+
+
+DRAWN = {
+    "normal": lambda L, x: L.normal(x, 1.0), "normal of deviations": lambda L, x: L.normal(0.0, x),
+    "normal of both": lambda L, x: L.normal(x.reshape(2, 1), x), "bernoulli": lambda L, x: L.bernoulli(x / 4),
+    "poisson": lambda L, x: L.poisson(x), "bernoulli_": lambda L, x: L.zeros(2).bernoulli_(x / 4),
+}  # fmt: skip
+
+
+def gradient_of_what_was_drawn(L, draw, compiled=False):
+    x = L.tensor([1.0, 2.0], requires_grad=True)
+    drawn = (jtorch.compile(lambda x: draw(L, x), fullgraph=True) if compiled else lambda x: draw(L, x))(x)
+    (drawn.sum() + (x * 3).sum()).backward()
+    with L.no_grad():
+        quiet = draw(L, x)
+    return drawn.requires_grad, quiet.requires_grad, x.grad.tolist()
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_was_drawn_of_tensors_has_a_gradient_of_zero(name):
+    expected = (True, False, [3.0, 3.0])
+    assert gradient_of_what_was_drawn(jtorch, DRAWN[name]) == expected
+    assert gradient_of_what_was_drawn(jtorch, DRAWN[name], compiled=True) == expected
+    assert gradient_of_what_was_drawn(pytest.importorskip("torch"), DRAWN[name]) == expected
+
+
+@pytest.mark.parametrize("library", ["jtorch", "torch"])
+def test_binomial_has_no_gradient(library):
+    L = pytest.importorskip(library)
+    x = L.tensor([1.0, 2.0], requires_grad=True)
+    drawn = L.binomial(x, x / 4)
+    assert drawn.requires_grad
+    with pytest.raises(RuntimeError, match="derivative for aten::binomial is not implemented"):
+        drawn.sum().backward()
