@@ -18,6 +18,7 @@ from jtorch.core.device_array import DeviceArray
 from jtorch.core.devices import CPU, check, device
 from jtorch.core.op import BY_NAME
 from jtorch.eager.duals import KEY
+from jtorch.eager.empty_views import layout
 from jtorch.eager.exchange import from_numpy
 from jtorch.eager.tensor import Tensor, _concrete, wrap
 
@@ -97,6 +98,8 @@ def storage_offset(self: Tensor) -> int:
     if self._data.__class__ is DeviceArray:
         return self._data.offset
     array = _concrete(self, "storage_offset()")
+    if not array.size and self._base is not None:
+        return storage_offset(self._base) + (layout(self) or (0,))[0]
     low, _ = np.lib.array_utils.byte_bounds(_owner(array))
     return (array.__array_interface__["data"][0] - low) // array.itemsize if array.size else 0
 

@@ -173,13 +173,17 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         return self.device.type == "cuda"
 
     def stride(self, dim: int | None = None, *, axis: int | None = None) -> Any:
-        """Steps in elements, per dim; without elements those of a row-by-row tensor."""
+        """Steps in elements, per dim; without elements those of a row-by-row tensor, or of how it was cut."""
         data = self._data
         if data.size:
             strides = tuple(s // data.dtype.itemsize for s in data.strides)
         else:
             lengths = [max(n, 1) for n in data.shape]
             strides = tuple(math.prod(lengths[k + 1 :]) for k in range(len(lengths)))
+            if self._base is not None:
+                from jtorch.eager.empty_views import layout
+
+                strides = (layout(self) or (0, strides))[1]
         dim = axis if dim is None else dim
         return strides if dim is None else strides[dim]
 

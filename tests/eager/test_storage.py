@@ -10,6 +10,8 @@ import pytest
 
 import jtorch
 from jtorch import nn
+from tests.each import each
+from tests.ops.support import HAS_TORCH
 
 
 @pytest.fixture
@@ -147,3 +149,38 @@ def test_the_offset_of_strided_views():
     assert view.storage_offset() == 4
     assert base[5:].as_strided((3, 3), (1, 2)).storage_offset() == 5
     assert view.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()
+
+
+EMPTY_VIEWS = {  # how it is made of a tensor of 4 rows of 3 -> (offset, strides)
+    "rows": (lambda a: a[2:2], (6, (3, 1))), "past the end": (lambda a: a[4:], (12, (3, 1))),
+    "columns": (lambda a: a[:, 1:1], (1, (3, 1))), "both": (lambda a: a[1:, 3:], (6, (3, 1))),
+    "narrow": (lambda a: a.narrow(0, 3, 0), (9, (3, 1))), "of a view": (lambda a: a[1:][1:1], (6, (3, 1))),
+    "of a row": (lambda a: a[2][1:1], (7, (1,))), "turned": (lambda a: a.t()[2:2], (2, (1, 3))),
+    "turned after": (lambda a: a[3:3].t(), (9, (1, 3))), "in steps": (lambda a: a[::2][:0], (0, (6, 1))),
+    "flat": (lambda a: a.view(-1)[5:5], (5, (1,))),
+    "expanded": (lambda a: a[1:1].expand(2, 0, 3), (3, (0, 3, 1))),
+    "part": (lambda a: a.split([1, 3, 0])[2], (12, (3, 1))),
+}  # fmt: skip
+
+
+@each("name", EMPTY_VIEWS)
+def test_views_of_no_elements_begin_where_they_were_cut(name):
+    make, expected = EMPTY_VIEWS[name]
+    for L in (jtorch, pytest.importorskip("torch")) if HAS_TORCH else (jtorch,):
+        view = make(L.arange(12.0).reshape(4, 3))
+        assert (view.storage_offset(), view.stride()) == expected
+
+
+def test_further_views_count_from_there():
+    for L in (jtorch, pytest.importorskip("torch")) if HAS_TORCH else (jtorch,):
+        a = L.arange(12.0).reshape(4, 3)
+        a[2:2].as_strided((3,), (1,)).fill_(9)
+        assert a.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0], [9.0, 9.0, 9.0], [9.0, 10.0, 11.0]]
+
+
+def test_where_it_begins_is_asked_for_if_nothing_tells():
+    with jtorch.no_grad():
+        view = jtorch.arange(12.0).reshape(4, 3)[2:2]
+    with pytest.raises(NotImplementedError, match="give storage_offset"):
+        view.as_strided((3,), (1,))
+    assert view.as_strided((2,), (1,), 6).tolist() == [6.0, 7.0]

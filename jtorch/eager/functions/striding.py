@@ -12,8 +12,9 @@ from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.binding import APPLY
 from jtorch.eager.duals import is_dual
+from jtorch.eager.empty_views import layout
 from jtorch.eager.functions.reordering import movedim
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, has_elements
 from jtorch.ops import axes as ax
 
 
@@ -80,6 +81,14 @@ def _owner(input: Tensor) -> Tensor:
 
 
 def _offset(view: Tensor, owner: Tensor) -> int:
+    if has_elements(view) and not view.numel() and owner.numel():
+        found = layout(view)
+        if found is None:
+            raise NotImplementedError(
+                "as_strided() of a view of no elements, where what made it doesn't tell where it begins: "
+                "give storage_offset"
+            )
+        return found[0]
     window = op_module.CONTEXT.get().evaluator.window
     (memory, first), (of_owner, start) = window(view._data), window(owner._data)
     if memory is not of_owner:  # of an argument another call may pass another part
