@@ -12,12 +12,14 @@ import numpy as np
 
 from jtorch.core import devices, dtypes as dt, op as op_module
 from jtorch.eager import creation
+from jtorch.eager.binding import APPLY
 from jtorch.eager.data_errors import check_fits
 from jtorch.eager.duals import is_dual, share
 from jtorch.eager.factory import size_named
 from jtorch.eager.messages import long_name
 from jtorch.eager.nested import composed, is_recorded
 from jtorch.eager.python_values import as_tensor_data
+from jtorch.eager.results import note_view
 from jtorch.eager.signatures import whole
 from jtorch.eager.tensor import Size, Tensor, wrap
 
@@ -150,20 +152,28 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 
 
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Tensor:
-    """This tensor as one of the class ``cls``: the same memory, at the same place on the tape."""
-    made: Tensor = object.__new__(cls)
-    made.hold(self._data, self._requires_grad)
-    made._cell, made._node, made._index, made._base = self._cell, self._node, self._index, self._base
-    if self._base is not None:
-        made._how = self._how
+    """A view of all of this tensor, of the class ``cls``: gradients flow back, and writes move both."""
+    n = self._data.ndim
+    view = APPLY["slice"](self, start=(0,) * n, stop=tuple(self._data.shape), step=(1,) * n)
+    made = of_class(view, cls)
+    made._requires_grad = self._requires_grad
+    note_view(made, self, view._how)
     if op_module.CONTEXT.get().level is not None:
         share(self, made)
     return made
 
 
+def of_class(tensor: Tensor, cls: type[Tensor]) -> Tensor:
+    """``tensor``, which nobody else holds, as one of the class ``cls``."""
+    made: Tensor = object.__new__(cls)
+    made.hold(tensor._data, tensor._requires_grad)
+    made._cell, made._node, made._index = tensor._cell, tensor._node, tensor._index
+    return made
+
+
 def make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Tensor:
     """A leaf of the class ``cls`` over the memory of ``data``."""
-    return as_subclass(data.detach(), cls).requires_grad_(require_grad)
+    return of_class(data.detach(), cls).requires_grad_(require_grad)
 
 
 FUNCTIONS: dict[str, Callable] = {}

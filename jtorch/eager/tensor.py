@@ -95,10 +95,21 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
 
     def __new__(cls, *args: Any, device: Any = None) -> Any:
         """``Tensor(2, 3)``, ``Tensor([1.0, 2.0])``: see ``construction.py``. Over a raw value: ``wrap``."""
-        from jtorch.eager.construction import constructed
+        from jtorch.eager.construction import constructed, of_class
 
         made = constructed(args, None, device)
-        return made if cls is Tensor else made.as_subclass(cls)
+        return made if cls is Tensor else of_class(made, cls)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse what no op would ask: it costs all others too much."""
+        super().__init_subclass__(**options)
+        for name in ("__torch_function__", "__torch_dispatch__"):
+            if name in vars(cls):
+                raise NotImplementedError(
+                    f"class {cls.__name__}: {name} of a subclass of Tensor would never be called, as ops "
+                    "take its instances for tensors and give plain ones. Hold the tensor in an object of a "
+                    "class that is no Tensor: __torch_function__ of that is asked."
+                )
 
     def hold(self, data: Any, requires_grad: bool = False) -> None:
         """Begin as a leaf over a raw value: what makes a tensor of bare memory, see ``wrap``."""

@@ -309,3 +309,77 @@ def test_an_out_that_shrinks_keeps_its_memory() -> None:
     flat = x.view(-1)
     jtorch.add(jtorch.arange(4.0), 1, out=x)
     assert x.tolist() == [1, 2, 3, 4] and flat.tolist() == [1, 2, 3, 4, 0, 0]
+
+
+def subclass(L):
+    class Named(L.Tensor):
+        pass
+
+    return Named
+
+
+def as_subclass_programs(L, where):
+    """{what is done: the gradient of x, and whether it is a leaf}"""
+    found = {}
+    for name in ("leaf", "made", "written", "whole written", "part written"):
+        x = L.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+        def program(x, name=name):
+            y = x if name == "leaf" else x * 3
+            part = y[:2] if name == "part written" else y
+            named = part.as_subclass(where)
+            if name in ("written", "part written"):
+                named.mul_(5)
+            if name == "whole written":
+                y.mul_(5)
+            return (named * 2).as_subclass(L.Tensor).sum() + (y * 7).sum()
+
+        program(x).backward()
+        found[name] = x.grad.tolist()
+    return found
+
+
+AS_SUBCLASS = {
+    "leaf": [9.0] * 3, "made": [27.0] * 3, "written": [135.0] * 3, "whole written": [135.0] * 3,
+    "part written": [135.0, 135.0, 21.0],
+}  # fmt: skip
+
+
+def test_gradients_flow_through_as_subclass():
+    assert as_subclass_programs(jtorch, subclass(jtorch)) == AS_SUBCLASS
+
+
+@needs_torch
+def test_gradients_flow_through_as_subclass_as_in_pytorch():
+    import torch
+
+    assert as_subclass_programs(torch, subclass(torch)) == AS_SUBCLASS
+
+
+def test_gradients_flow_through_as_subclass_in_compiled_code():
+    kind = subclass(jtorch)
+
+    @jtorch.compile(fullgraph=True)
+    def f(x):
+        y = x * 3
+        named = y[:2].as_subclass(kind)
+        named.mul_(5)
+        return (named * 2).as_subclass(jtorch.Tensor).sum() + (y * 7).sum()
+
+    for _ in range(2):
+        x = jtorch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        f(x).backward()
+        assert x.grad.tolist() == AS_SUBCLASS["part written"]
+
+
+@pytest.mark.parametrize("name", ["__torch_function__", "__torch_dispatch__"])
+def test_a_subclass_whose_protocol_no_op_would_ask_is_refused(name):
+    with pytest.raises(NotImplementedError, match=f"class Mine: {name} of a subclass of Tensor would never"):
+        type(jtorch.Tensor)("Mine", (jtorch.Tensor,), {name: classmethod(lambda cls, *args: None)})
+
+
+def test_of_another_class_made_of_numbers_is_a_leaf_of_its_own():
+    made = subclass(jtorch)([1.0, 2.0]).requires_grad_()
+    (made * 2).sum().backward()
+    assert made.is_leaf and made._base is None
+    assert made.grad.tolist() == [2.0, 2.0]
