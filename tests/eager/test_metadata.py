@@ -7,6 +7,8 @@ import pytest
 
 import jtorch
 
+pytestmark = pytest.mark.usefixtures("whole_heap")
+
 
 def test_questions():
     x = jtorch.zeros(2, 3)
@@ -49,6 +51,41 @@ def test_shape_changes_in_place_are_refused_where_the_tape_would_be_wrong():
         leaf.unsqueeze_(0)
     with pytest.raises(NotImplementedError, match="has views"):
         (leaf * 2)[:2].unsqueeze_(0)
+
+
+TURNED = {
+    "of a tensor that was made": lambda x: (x * 1).view(2, 2), "of a leaf": lambda x: x.view(2, 2),
+    "of rows": lambda x: (x * 1)[:],
+}  # fmt: skip
+
+
+def gradient_of_a_view_turned_quietly(L, make, turn):
+    x = L.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    view, weight = make(x), L.tensor([[1.0, 2.0], [3.0, 4.0]])
+    before = view * weight
+    with L.no_grad():
+        turn(view)
+    (before.sum() * 0 + (view * weight).sum()).backward()
+    return view.tolist(), x.grad.tolist()
+
+
+@pytest.mark.parametrize("library", ["jtorch", "torch"])
+@pytest.mark.parametrize("name", TURNED)
+def test_a_view_that_is_turned_under_no_grad_has_the_gradient_of_what_it_shows(name, library):
+    L = pytest.importorskip(library)
+    for turn in (lambda v: v.t_(), lambda v: v.swapaxes_(0, 1), lambda v: v.transpose_(0, 1)):
+        found = gradient_of_a_view_turned_quietly(L, TURNED[name], turn)
+        assert found == ([[1.0, 3.0], [2.0, 4.0]], [[1.0, 3.0], [2.0, 4.0]])
+
+
+def test_a_leaf_is_not_turned_while_it_has_views():
+    leaf = jtorch.ones(2, 2, requires_grad=True)
+    view = leaf.view(2, 2)
+    with jtorch.no_grad(), pytest.raises(NotImplementedError, match="has views"):
+        leaf.t_()
+    del view
+    with jtorch.no_grad():
+        assert leaf.t_().is_leaf
 
 
 def test_fill_diagonal():

@@ -247,3 +247,12 @@ def test_views_that_are_refused_are_so_only_where_they_are_used():
     assert (first.item(), second.item()) == (3.0, 6.0)
     y.sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_as_strided_of_a_view_made_quietly_is_no_way_to_its_base():
+    for L in libraries():
+        x = L.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        with L.no_grad():
+            view = x[1:]
+        (view.as_strided((2,), (1,)) * x[:2]).sum().backward()
+        assert x.grad.tolist() == [2.0, 3.0, 0.0]

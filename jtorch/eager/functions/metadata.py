@@ -5,6 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#tensors
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from jtorch.core import op as op_module
 from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.captured import UNDER_WAY, refuse_captured
 from jtorch.eager.duals import tangent_of
+from jtorch.eager.grad_mode import enable_grad
 from jtorch.eager.rebase import LEAF, VIEW_OF_LEAF, renamed
 from jtorch.eager.tensor import Tensor, has_elements, is_held_outside, put_on_tape
 from jtorch.eager.views import list_all, living
@@ -76,14 +78,17 @@ def _renamed(name: str, function: Callable) -> Callable:
         tracked = self._requires_grad and op_module.CONTEXT.get().grad
         if tracked and self._node is None:
             raise RuntimeError(LEAF if self._base is None else VIEW_OF_LEAF)
-        if tracked:
+        # a view is made anew from its base where that is asked for under no_grad, too, as in PyTorch
+        followed = tracked or (self._requires_grad and self._node is not None and self._base is not None)
+        if tracked or (self._requires_grad and self._node is None):
             list_all(self)
-            if self._base is not None or living(self):
+            if (tracked and self._base is not None) or living(self):
                 raise NotImplementedError(
                     f"{name}() of a tensor that has views, or is one, where gradients flow through it: use "
                     f"{name.rstrip('_')}()"
                 )
-        made = function(self, *args, **kwargs)
+        with enable_grad() if followed else contextlib.nullcontext():
+            made = function(self, *args, **kwargs)
         outside = is_held_outside(self) and not has_elements(made)
         if outside and (self._requires_grad or not op_module.CONTEXT.get().evaluator.made(self)):
             raise CompileError(
@@ -95,7 +100,7 @@ def _renamed(name: str, function: Callable) -> Callable:
         if has_elements(self) and not tracked and may_be_followed:
             renamed(self, name)
         self.data = made
-        if tracked:
+        if followed:
             put_on_tape(self, (made._node, made._index, True))
         self._how = None  # how the view was made no longer tells its shape
         if tangent is not None:

@@ -5,6 +5,7 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#indexing-slicing-joining
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from jtorch.eager.binding import APPLY
 from jtorch.eager.duals import is_dual
 from jtorch.eager.empty_views import layout
 from jtorch.eager.functions.reordering import movedim
+from jtorch.eager.grad_mode import no_grad
 from jtorch.eager.tensor import Tensor, has_elements
 from jtorch.ops import axes as ax
 
@@ -62,8 +64,10 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             f"{width} requiring a storage size of {(last + 1) * width} are out of bounds for storage of size "
             f"{owner.numel() * width}"
         )
-    flat = owner if owner.ndim == 1 else owner.reshape(-1)
-    return APPLY["strided"](flat, size=size, steps=stride, start=start)
+    # a view that was made under no_grad is no way to its base's gradient
+    with no_grad() if owner.requires_grad and not input.requires_grad else contextlib.nullcontext():
+        flat = owner if owner.ndim == 1 else owner.reshape(-1)
+        return APPLY["strided"](flat, size=size, steps=stride, start=start)
 
 
 def _owner(input: Tensor) -> Tensor:
