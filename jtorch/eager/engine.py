@@ -32,6 +32,7 @@ from jtorch.ops import axes
 
 NON_SCALAR = "grad can be implicitly created only for scalar outputs"
 NOT_REAL = "grad can be implicitly created only for real scalar outputs but got torch.{dtype}"
+MOVED = "leaf variable has been moved into the graph interior"
 NO_GRAD_FN = "element {k} of tensors does not require grad and does not have a grad_fn"
 
 
@@ -283,6 +284,8 @@ class Run:
         the forward pass."""
         if g is None or not self.context.evaluator.takes_grad(leaf):
             return
+        if leaf._node is not None and self.captures is None:
+            raise RuntimeError(MOVED)
         if leaf._data.dtype.kind == "c":
             assert complex_is_expected(), "a complex leaf got a gradient by the rules of reals"
         hooks = leaf._hooks

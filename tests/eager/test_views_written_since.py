@@ -256,3 +256,25 @@ def test_as_strided_of_a_view_made_quietly_is_no_way_to_its_base():
             view = x[1:]
         (view.as_strided((2,), (1,)) * x[:2]).sum().backward()
         assert x.grad.tolist() == [2.0, 3.0, 0.0]
+
+
+def leaf_that_was_written_to_since(L, freed, compiled=False):
+    def program(w):
+        x = w.detach().clone().requires_grad_()
+        y = x * 2
+        x.requires_grad_(False) if freed == "requires_grad_" else x.detach_()
+        x.mul_(w)
+        (y + x).sum().backward()
+
+    w = L.tensor([3.0, 4.0], requires_grad=True)
+    with pytest.raises(RuntimeError) as caught:
+        (jtorch.compile(program) if compiled else program)(w)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("freed", ["requires_grad_", "detach_"])
+def test_gradients_of_a_leaf_that_is_none_any_more_are_refused(freed):
+    sentence = "leaf variable has been moved into the graph interior"
+    for L in libraries():
+        assert leaf_that_was_written_to_since(L, freed) == sentence
+    assert sentence in leaf_that_was_written_to_since(jtorch, freed, compiled=True)
