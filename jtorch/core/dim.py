@@ -500,12 +500,17 @@ class DimFloat:
         return getattr(float(self), name)
 
 
+def function_text(env: Environment, f: Callable, args: Iterable[Any]) -> str:
+    """Python for f(*args)."""
+    return f"{env.function(f)}({', '.join(map(_text, args))})"
+
+
 def called(number: Dim | DimFloat, f: Callable[[Any], float]) -> DimFloat:
     """f(number)"""
     return DimFloat(number.env, f"{number.env.function(f)}({number.text})", f(number.value))
 
 
-def whole(number: DimFloat, f: Callable[[Any], int], low: int, high: int) -> Any:
+def whole(number: DimFloat, f: Callable[[Any], int], low: Bound, high: Bound) -> Any:
     """f(number), an integer from ``low`` to ``high``"""
     atom = Atom(f"{number.env.function(f)}({number.text})", f(number.value), low, high)
     return Dim(number.env, {(number.env.atom(atom),): 1})

@@ -60,7 +60,7 @@ def is_computed(expression: Callable[[], Any]) -> bool:
     """Whether it is a real number, and no error."""
     try:
         return type(expression()) is not complex
-    except ArithmeticError:
+    except (ArithmeticError, ValueError):  # of a domain, as math.sqrt(-1) raises
         return False
 
 

@@ -11,7 +11,7 @@ from jtorch.core.environment import LEAST, SizeGuard
 
 _WAYS = "each answer is a program of its own, recorded once: jtorch.where has both in one"
 _NUMBER = (
-    "the number itself is needed there (as by len(), float(), range(), a text or a list of parts), so each "
+    "the number itself is needed there (as by range(), a key, a text or a list of parts), so each "
     "is recorded: compute with x.shape[0] itself, and repeat by ops over the whole tensor"
 )
 _SMALL = "sizes of 0 and 1 have plans of their own, recorded once"

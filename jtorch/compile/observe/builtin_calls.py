@@ -29,13 +29,17 @@ from jtorch.compile.observe.questions import (
 )
 from jtorch.compile.observe.stand_ins import check_class, stands_in
 from jtorch.compile.observe.stepping import Stop
+from jtorch.core.dim import is_symbolic
 from jtorch.eager.tensor import Tensor
 
 
 def _length(stop: Stop, args: list[Any]) -> None:
-    """``len(args[0])``. Where each call brings how much a container holds, that is given in its place; a
-    ``__len__`` of the user's class is called as the function that it is, which may give such a number."""
+    """``len(args[0])``. Where each call brings how much a container holds, that is given in its place, and so
+    is a size that is a symbol; a ``__len__`` of the user's class is called as the function that it is, which
+    may give such a number."""
     lengths, value = stop.observer.effects.lengths, args[0]
+    if stop.callee and len(args) == 1 and (rows := _rows_of(value)) is not None:
+        stop.put(stop.callee, lambda _: rows)
     if lengths and stop.callee and len(args) == 1:
         if id(value) in lengths and not _is_changed(stop.observer, value):
             stop.put(stop.callee, lambda _: lengths[id(value)])
@@ -44,6 +48,14 @@ def _length(stop: Stop, args: list[Any]) -> None:
         if is_in_python(type(value), "__len__") and isinstance(method, types.FunctionType):
             stop.put(stop.callee, method)
     read_length(stop.observer, stop.frame, value)
+
+
+def _rows_of(value: Any) -> Any:
+    """How many there are, where that is a symbol; a class of the user's may count in another way."""
+    if not issubclass(type(value), Tensor) or type(value).__len__ is not Tensor.__len__:
+        return None
+    shape = value._data.shape
+    return shape[0] if shape and is_symbolic(shape[0]) else None
 
 
 def _is_changed(observer: Observer, container: Any) -> bool:

@@ -15,6 +15,8 @@ import numpy as np
 
 from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stand_ins import is_array_stand_in, stands_in
+from jtorch.core.dim import is_symbolic
+from jtorch.core.dim_functions import of_sizes
 from jtorch.eager.nested import leaves_of
 from jtorch.eager.tensor import Tensor
 
@@ -76,9 +78,11 @@ def _is_ragged(values: Any) -> bool:
 
 
 def instead(callee: Any, args: list[Any]) -> Callable[[Any], Any] | None:
-    """What does the same as ``callee`` with what stands for a number, None where there is no such thing."""
+    """What does the same as ``callee`` with what stands for numbers, None where there is no such thing."""
     if len(args) == 1 and (made := _of_numbers(callee, args[0])) is not None:
         return made
+    if any(map(is_symbolic, args)):
+        return of_sizes(callee, args)
     if len(args) != 1 or not issubclass(type(callee), (type, types.BuiltinFunctionType)):
         return None
     (value,) = args

@@ -42,7 +42,7 @@ PROGRAMS = {  # and how many recordings all of 0 .. 60 may take
     "index and factor": (lambda x, k: x[k % 3] * k, 3),
     "padding": (lambda x, k: F.pad(x, (k, 2)), 4),
     "narrow": (lambda x, k: x.narrow(0, k // 10, 3), 5),
-    "moments": (lambda x, k: x * math.sqrt(k + 1), 61),
+    "moments": (lambda x, k: x * math.sqrt(k + 1), 4),
     "a key": (lambda x, k: x * {3: 5.0}.get(k, 2.0), 61),
     "a text": (lambda x, k: (x, f"{k}"), 61),
 }
