@@ -47,6 +47,56 @@ class NumberTest:
     source: Source = field(compare=False)
 
 
+@dataclass(frozen=True)
+class Formula:
+    """A number that was computed from some of the call, as Python computes it anew: ``sign`` is an operator,
+    and an operand a number, another formula or the ``origin`` of an input, which is a tuple. ``size`` counts
+    them."""
+
+    sign: str
+    operands: tuple[Any, ...]
+    size: int
+
+
+@dataclass(frozen=True)
+class FormulaTest:
+    """A comparison that the recording rests on, where several numbers of the call or such as were computed
+    meet: ``test(left, right) is outcome``. ``source`` is the line that asked."""
+
+    left: Any
+    test: Callable
+    right: Any
+    outcome: bool
+    reads_state: bool  # numbers that the function reaches by itself
+    source: Source = field(compare=False)
+
+
+_MOST_OPERANDS = 32  # of a formula: one that a loop builds may name each number many times
+_NEVER_RAISE = {"add": "+", "sub": "-", "mul": "*", "neg": "-", "div": "/"}  # div: by a number other than 0
+
+
+def formula_of(op: Op, values: tuple) -> Formula | None:
+    """That of ``op`` among numbers; None where Python might raise for some, or it is too long."""
+    sign, operands = _NEVER_RAISE.get(op.name), tuple(map(_operand_of_formula, values))
+    if sign is None or None in operands or (sign == "/" and not _is_nonzero(operands[1])):
+        return None
+    size = sum(operand.size if isinstance(operand, Formula) else 1 for operand in operands)
+    return Formula(sign, operands, size) if size <= _MOST_OPERANDS else None
+
+
+def _is_nonzero(operand: Any) -> bool:
+    return type(operand) in (int, float) and operand != 0
+
+
+def _operand_of_formula(value: Any) -> Any:
+    """A number, where an input lies, or how it was computed; None of what is none of these."""
+    if type(value) is Scalar:
+        origin = value.origins[0]
+        return origin.origin if len(value.origins) == 1 and origin.var is value.var else value.formula
+    is_plain = type(value) is float or (type(value) in (int, bool) and abs(value) <= 2**53)
+    return value if is_plain else None
+
+
 def _exactly(number: float) -> Iterator[tuple[Callable, float, bool]]:
     """What is true of this number alone."""
     is_nan = number != number
@@ -70,16 +120,19 @@ class StandIn:
 
 class Scalar(StandIn):
     """A runtime scalar: ``var`` is its 0-d float64 variable, ``value`` the number of this run, and
-    ``origins`` the inputs it was computed from."""
+    ``origins`` the inputs it was computed from; ``formula`` says how, where Python can do that anew."""
 
-    __slots__ = ("origins", "tracer", "value", "var")
+    __slots__ = ("formula", "origins", "tracer", "value", "var")
     as_runtime_scalar: Any = 1.0  # a number of its Python type, for promotion
 
-    def __init__(self, tracer: Any, var: Any, value: float, origins: tuple) -> None:
+    def __init__(
+        self, tracer: Any, var: Any, value: float, origins: tuple, formula: Formula | None = None
+    ) -> None:
         self.tracer = tracer
         self.var = var
         self.value = value
         self.origins = origins
+        self.formula = formula
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -137,12 +190,28 @@ class Scalar(StandIn):
         is_one = len(self.origins) == 1 and self.origins[0].var is self.var
         if self._decides(other) and not (is_one and not isinstance(other, Scalar)):
             return kind(self._decide(test, other))
+        if not is_one or isinstance(other, Scalar):
+            joint = self._joint(test, other)
+            if joint is not None:
+                return kind(joint)
         other = float(other)
         outcome = kind(test(self.value, other))
         if is_one:
             self.origins[0].guards.append(NumberTest(test, other, bool(outcome), user_source()))
         else:
             float(self)  # the result of arithmetic: guard the numbers it was made of
+        return outcome
+
+    def _joint(self, test: Callable, other: Any) -> bool | None:
+        """The comparison as a test of all the numbers that the two were computed from, which each call makes;
+        None where that cannot be said."""
+        left, right = _operand_of_formula(self), _operand_of_formula(other)
+        if left is None or right is None:
+            return None
+        outcome = bool(test(self.value, _value(other)))
+        origins = [*self.origins, *(other.origins if isinstance(other, Scalar) else ())]
+        state = any(origin.argument is None for origin in origins)
+        self.origins[0].guards.append(FormulaTest(left, test, right, outcome, state, user_source()))
         return outcome
 
     def _decides(self, other: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from jtorch.compile.graph.ir import Type, Var
 from jtorch.compile.observe.guards import in_words, same
-from jtorch.compile.observe.scalar import NumberTest
+from jtorch.compile.observe.scalar import FormulaTest, NumberTest
 from jtorch.eager.evaluate import EAGER
 
 _F64, _U64, _I64 = (np.dtype(d) for d in (np.float64, np.uint64, np.int64))
@@ -199,7 +199,7 @@ class ScalarInput(Input):
         self.path = path
         self.argument = argument
         self.recorded = value
-        self.guards: list[NumberTest] = []
+        self.guards: list[NumberTest | FormulaTest] = []
         hint = "_".join(str(k) for k in path) if argument is None else f"arg{argument}"
         self.var = Var(Type(_F64, ()), hint)
 

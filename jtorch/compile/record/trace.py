@@ -27,6 +27,7 @@ from jtorch.compile.observe.scalar import (
     check_arithmetic,
     computed,
     expect_real,
+    formula_of,
     with_pythons_sign,
 )  # fmt: skip
 from jtorch.compile.observe.texts import check_text
@@ -219,7 +220,7 @@ class Tracer(Memory):
             var = signed
         scalars = [v for v in values if isinstance(v, Scalar)]
         origins = tuple(dict.fromkeys(o for s in scalars for o in s.origins))
-        made = Scalar(self, var, float(computed(op, values)), origins)
+        made = Scalar(self, var, float(computed(op, values)), origins, formula_of(op, values))
         expect_real(self, op.name, values, made)
         return made
 

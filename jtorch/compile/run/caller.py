@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.observe.effects import finisher
+from jtorch.compile.observe.scalar import Formula, FormulaTest
 from jtorch.compile.plan.plan import Use
 from jtorch.compile.record.arrays import is_lent
 from jtorch.compile.record.containers import changer
@@ -86,6 +87,8 @@ class _Caller(Guarded, Visitor[str]):
     def __init__(self, plan: Any, leaves: list[Any], context: Context) -> None:
         super().__init__(plan, leaves, context)
         self.gradients: dict[int, str] = {}  # id of an input that is a gradient -> its name here
+        self.numbers: dict[Any, str] = {}  # where a float of the call lies -> its name here
+        self.joint: list[FormulaTest] = []
         self.late: list[str] = []  # what follows the replay: writing staged copies back
         self.views: dict[tuple, str] = {}  # results that are views on the tape -> their names here
         self.names |= {
@@ -104,6 +107,7 @@ class _Caller(Guarded, Visitor[str]):
         self.guard()
         self.lines.append(Mark("marshal"))
         arguments = [self._argument(entry) for entry in self.plan.wiring.order]
+        self._joint_guards()
         self._gradients_apart()
         self.lines.append(Mark("kernels"))
         guards, self.lines = self.lines, []
@@ -186,7 +190,11 @@ class _Caller(Guarded, Visitor[str]):
             container = self.name("h", entry.container)
             self.add(f"{value} = {container}{''.join(f'[{k!r}]' for k in entry.path)}", state=True)
             self.add(f"if {value}.__class__ is not float: {value} = float({value})", state=True)
+        self.numbers[entry.origin] = value
         for asked in dict.fromkeys(entry.guards):
+            if isinstance(asked, FormulaTest):
+                self.joint.append(asked)
+                continue
             if asked.test is math.copysign:
                 self.names["copysign"] = math.copysign
                 text = f"copysign(1.0, {value}) == {asked.other}"
@@ -195,6 +203,21 @@ class _Caller(Guarded, Visitor[str]):
                 text = holds if asked.outcome else f"not {holds}"
             self.miss_unless(About.NUMBER, text, entry.argument is None, asked.source, branches=entry.drawn)
         return value
+
+    def _joint_guards(self) -> None:
+        """Those that several numbers of the call answer together."""
+        for asked in dict.fromkeys(self.joint):
+            left, right = self._formula(asked.left), self._formula(asked.right)
+            holds = f"{left} {_SIGNS[asked.test]} {right}"
+            text = holds if asked.outcome else f"not {holds}"
+            self.miss_unless(About.NUMBER, text, asked.reads_state, asked.source)
+
+    def _formula(self, formula: Any) -> str:
+        """Python for a number that was computed from some of the call, by their names here."""
+        if isinstance(formula, Formula):
+            texts = [*map(self._formula, formula.operands)]
+            return f"({f' {formula.sign} '.join(texts) if len(texts) > 1 else formula.sign + texts[0]})"
+        return self.numbers[formula] if isinstance(formula, tuple) else number_text(formula)
 
     def number(self, entry: NumberInput) -> str:
         if entry.argument is not None:

@@ -258,3 +258,96 @@ OWN_CLASSES = {
 @pytest.mark.parametrize("kind", [float, int])
 def test_a_class_derived_from_the_numbers_is_asked_first(name, kind):
     _assert_alike(OWN_CLASSES[name], kind)
+
+
+JOINT = {  # of a float: numbers computed from it are compared, in the program or in the library
+    "uniform_": lambda x, a: x.clone().uniform_(-a, a),
+    "uniform_ to": lambda x, a: x.clone().uniform_(0, a * 2),
+    "normal_": lambda x, a: x.clone().normal_(mean=a, std=a * 2),
+    "init": lambda x, a: jtorch.nn.init.uniform_(x.clone(), a - 1, a + 1),
+    "hardtanh": lambda x, a: F.hardtanh(x, -a, a),
+    "logit": lambda x, a: jtorch.logit(x.sigmoid(), eps=a / 100),
+    "addmm": lambda x, a: jtorch.addmm(x.outer(x), x.outer(x), x.outer(x), beta=a, alpha=a * 2),
+    "product": lambda x, a: x * 2 if a * 2 > 100.0 else x * 3,
+    "both sides": lambda x, a: x * 2 if a * 2 > a + 50 else x * 3,
+    "truth": lambda x, a: x * 2 if a * 2 else x * 3,
+    "negated": lambda x, a: x * 2 if -a > 0.0 else x * abs(a * 3),
+    "least": lambda x, a: x * min(a / 4, 1.0) + max(a * 0.5, 0.01),
+}
+
+
+@pytest.mark.parametrize("name", JOINT)
+def test_what_is_computed_from_a_float_may_be_compared(name):
+    f, x = JOINT[name], jtorch.tensor([0.5, 1.0, -2.0])
+    compiled = jtorch.compile(f, fullgraph=True)
+    for a in (0.1, 0.2, 0.35, 0.6, 0.9, 0.3):
+        jtorch.manual_seed(3)
+        found = compiled(x, a)
+        jtorch.manual_seed(3)
+        assert jtorch.allclose(found, f(x, a))
+    assert len(compiled.retraces) == 0
+
+
+ANY = (0.1, -0.5, 0.0, -0.0, 1.0, math.nan, math.inf, -math.inf, 1e300, 1e39, 2, True, 1e-320, 10**400, 0.7)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", JOINT)
+def test_any_number_gives_what_eager_mode_gives(name):
+    def outcome(f, a):
+        jtorch.manual_seed(3)
+        try:
+            return f(jtorch.tensor([0.5, 1.0, -2.0]), a).tolist()
+        except (RuntimeError, ValueError, OverflowError) as error:
+            return type(error).__name__, str(error).partition("\n")[0]
+
+    compiled = jtorch.compile(JOINT[name])
+    for a in ANY:
+        found, expected = outcome(compiled, a), outcome(JOINT[name], a)
+        assert type(found) is type(expected), a
+        same = found == expected or np.allclose(found, expected, rtol=1e-5, equal_nan=True)
+        assert same, (a, found, expected)
+
+
+def test_two_floats_are_compared_at_each_call():
+    def f(x, a, b):
+        return x * 2 if a * 2 > b else x * 3 if a > b * 3 else x * 5 if a + b == b + a else x * 7
+
+    compiled, x = jtorch.compile(f), jtorch.ones(2)
+    values = (0.1, 0.5, -1.0, math.nan, 2.0, math.inf)
+    for a in values:
+        for b in values:
+            assert compiled(x, a, b).tolist() == f(x, a, b).tolist(), (a, b)
+    assert len(compiled.retraces) <= 3
+
+
+def test_a_long_formula_counts_by_its_numbers():
+    def f(x, a):
+        total = a
+        for _ in range(20):
+            total = total * 1.5 + total
+        return x * 2 if total > 1e6 else x
+
+    compiled, x = jtorch.compile(f), jtorch.ones(2)
+    for a in (0.1, 0.2, 1.0, 1e9):
+        assert compiled(x, a).tolist() == f(x, a).tolist()
+
+
+def test_learning_rates_are_compared_with_an_argument():
+    weight = jtorch.ones(2, requires_grad=True)
+    optimizer = jtorch.optim.SGD([weight], lr=0.1)
+
+    def f(x, a):
+        optimizer.zero_grad()
+        (weight * x).sum().backward()
+        optimizer.step()
+        return weight * 2 if optimizer.param_groups[0]["lr"] * 2 > a * 0.5 else weight * 3
+
+    found = []
+    for function in (f, jtorch.compile(f)):
+        with jtorch.no_grad():
+            weight.fill_(1.0)
+        for rate in (0.1, 0.2, 0.05, 0.5, 0.01):
+            optimizer.param_groups[0]["lr"] = rate
+            found.append(function(jtorch.ones(2), 0.3).tolist())
+    assert np.allclose(found[:5], found[5:])
