@@ -457,8 +457,8 @@ class Evaluator:
         """Whether the program that is recorded made this very tensor, maybe over memory from outside."""
         return False
 
-    def rebinding(self, tensor: Any) -> None:
-        """``tensor`` is about to get other memory: what a recording refuses."""
+    def rebinding(self, tensor: Any, value: Any) -> None:
+        """``tensor`` is about to get the memory of ``value``: what a recording must do again, or refuse."""
 
     def get_grad(self, tensor: Any) -> Any:
         """What ``tensor.grad`` is now."""

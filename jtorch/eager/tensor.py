@@ -348,10 +348,8 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
                 "data set to a tensor that requires gradients must be floating point or complex dtype"
             )
         if self._data is not value._data:
-            op_module.CONTEXT.get().evaluator.rebinding(self)
-        told = _teller(self)
-        self._data = value._data
-        told()
+            op_module.CONTEXT.get().evaluator.rebinding(self, value)
+        set_memory(self, value._data)
 
     @property
     def output_nr(self) -> int:
@@ -509,6 +507,13 @@ def _teller(tensor: Tensor, by_write: bool = False) -> Callable[[], None]:
         return by_write if now is None else now._data is array and _facts_of(now) == before
 
     return partial(watch.tell, array, ("tensor", id(tensor)), holds=as_before, by_write=by_write)
+
+
+def set_memory(tensor: Tensor, data: Any) -> None:
+    """Give ``tensor`` other memory, and tell plans that rely on what it had."""
+    told = _teller(tensor)
+    tensor._data = data
+    told()
 
 
 def _nobody() -> None:

@@ -696,7 +696,7 @@ W, SEEN = jtorch.ones(1), set()
 
 
 def _rebind(x):
-    W.data = x * 2
+    W.data = x
     return x
 
 

@@ -296,6 +296,10 @@ class Effects:
             self.lengths[id(place.container)] = value
         place.put(value)
 
+    def callback(self, undo: Callable[[], None]) -> None:
+        """Have ``undo`` take back something else."""
+        self._undo.callback(undo)
+
     def undo(self) -> None:
         """Make everything what it was before."""
         self._undo.close()

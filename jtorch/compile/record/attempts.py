@@ -19,6 +19,7 @@ from jtorch.compile.record.answers import Answer
 from jtorch.compile.record.caches import Filled
 from jtorch.compile.record.inputs import LeafPlace
 from jtorch.compile.record.opened import LEAF, Opened, with_opened
+from jtorch.compile.record.rebound import Rebinding
 from jtorch.compile.record.shared_memory import MemoryShared, owner
 from jtorch.compile.record.sizing import APART, Masks, Sizings
 from jtorch.compile.record.tree import Leaves
@@ -37,6 +38,7 @@ class Known:
     fixed: frozenset[int] = frozenset()  # arguments that the function also holds: recorded as captured
     counts: dict[Any, Place] = field(default_factory=dict)  # numbers that it replaces
     replaced: dict[Any, Place] = field(default_factory=dict)  # tensors that it replaces
+    rebound: dict[int, Any] = field(default_factory=dict)  # tensors that it gives other memory, by id
     exact: frozenset[int] = frozenset()  # numbers among the arguments that it must know
     opened: dict[Any, Place] = field(default_factory=dict)  # what changes from call to call: ``opened``
     closed: frozenset[Any] = frozenset()  # identities of such places that had to be left as they are
@@ -86,6 +88,8 @@ class Known:
         elif isinstance(found, Replacing):
             self._forget_positions()
             self.replaced[found.place.identity] = found.place
+        elif isinstance(found, Rebinding):
+            self.rebound |= {id(tensor): tensor for tensor in found.tensors}
         elif isinstance(found, Digits):
             inside = [place.argument for place in found.places if isinstance(place, LeafPlace)]
             self.exact |= self._with_their_like(found.arguments.union(inside), leaves)

@@ -51,6 +51,7 @@ from jtorch.compile.record.items import Item
 from jtorch.compile.record.nodes import NodeNote
 from jtorch.compile.record.once import run_once
 from jtorch.compile.record.opened import LEAF, Opened, StandIns, open_all, with_opened
+from jtorch.compile.record.rebound import Rebinding, check_rebound, with_own_arrays
 from jtorch.compile.record.results import (
     grads_of_made,
     outside_of_gradients,
@@ -125,6 +126,7 @@ class Capture:
     may_branch: bool = False  # whether another way through the function is another recording
     calls_out: bool = False  # whether it runs disabled functions, or talks to other processes
     nodes: list[NodeNote] = field(default_factory=list)  # of the tape that it built
+    rebound: list[Any] = field(default_factory=list)  # tensors that it gives other memory
     tells_apart: bool = False  # whether it counts which tensors are the same one
     by_graph: bool = False  # whether it goes back through graphs of tensors from outside
     journal: watch.Journal = field(default_factory=watch.Journal)  # what recording has changed for good
@@ -352,12 +354,15 @@ def _capture(
         for k, place in enumerate(known.replaced.values(), n_passed):
             observer.effects.replace(place, arguments.shown[k])
         stand_ins = _stand_in_for(opened, arguments.shown, observer)
+        tracer.own_arrays = with_own_arrays(observer.effects, known.rebound.values())
         op_module.CONTEXT.set(context.replace(evaluator=tracer))
         watch.seeding.set(tracer.generators)
         watch.journal.set(observer.journal)
         with observer.observing():
             returned, error = _called(function, args, kwargs, leaves, observer)
             observer.obey()
+            if more := [tensor for key, tensor in tracer.rebound.items() if key not in known.rebound]:
+                raise Rebinding(more)
             observer.made_arrays.check()
             tracer.numpy_arrays.check(name)
             observer.noted.check(name)
@@ -448,7 +453,7 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -
     check_kept([*outs, *written.constants], tracer.name)
 
     def is_known(out: Any) -> bool:
-        return observer.is_itself(out) or id(out) in tracer.places
+        return observer.is_itself(out) or id(out) in tracer.places or id(out) in tracer.rebound
 
     observer.deep(None, tuple(out for out in outs if not is_known(out)), objects=False)
     results, atoms, alive = results_of(tracer, observer, outs)
@@ -473,6 +478,7 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -
     check_arrays(observer, tracer.name, [e.array for e in effects.writes])
     made.questions, made.written, made.constants = observer.questions, written.places, written.constants
     made.sets_grads, made.changes = bool(grads), changes
+    made.rebound = check_rebound(tracer, observer.leaves, outs)
     if found is not None:
         made.leaves, made.cotangents, _, sources = found
         made.wanted = [k for k, g in enumerate(gradients) if g is not None]

@@ -83,8 +83,8 @@ def of(kind: type[OneKind], inputs: Iterable[Input]) -> list[OneKind]:
 
 
 def captured(inputs: Iterable[Input]) -> list[ArrayInput]:
-    """The arrays that the function reached by itself."""
-    return [entry for entry in of(ArrayInput, inputs) if entry.argument is None]
+    """The arrays that the function reached by itself, and that lie where they lay."""
+    return [entry for entry in of(ArrayInput, inputs) if entry.argument is None and entry.rebound is None]
 
 
 def grad_array(tensor: Any) -> np.ndarray | None:
@@ -94,18 +94,22 @@ def grad_array(tensor: Any) -> np.ndarray | None:
 
 
 class ArrayInput(Input):
-    """An array from outside: an argument's, or one that the function reached by itself."""
+    """An array from outside: an argument's, or one that the function reached by itself; ``rebound`` is the
+    tensor whose memory it is where each call gives that another one."""
 
-    def __init__(self, var: Var, array: np.ndarray) -> None:
+    def __init__(self, var: Var, array: np.ndarray, rebound: Any = None) -> None:
         self.var = var
         self.array = array
         self.sym: Any = None
         self.argument: int | None = None  # its place among the tensor arguments, None for a captured one
+        self.rebound = rebound
         self.written = False
         self.cells: dict[int, Any] = {}  # version cells of the tensors that were written through
         self.overlaps: list[ArrayInput] = []
 
     def value(self, leaves: Sequence[Any]) -> Any:
+        if self.rebound is not None:
+            return self.rebound._data
         return self.array if self.argument is None else leaves[self.argument]._data
 
     def now(self) -> Any:
@@ -113,9 +117,13 @@ class ArrayInput(Input):
 
     @property
     def identity(self) -> Any:
+        if self.rebound is not None:
+            return ("rebound", id(self.rebound))
         return ("array", id(self.array)) if self.argument is None else ("argument", self.argument)
 
     def label(self, named: Any) -> str:
+        if self.rebound is not None:
+            return named.name_of(self.rebound) or "a tensor without a name"
         return named.name_of_array(self.array) or "a tensor without a name"
 
     def visit(self, visitor: Visitor[T]) -> T:

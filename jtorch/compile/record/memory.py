@@ -20,6 +20,7 @@ from jtorch.compile.record.inputs import ArrayInput, ConstantInput, Input
 from jtorch.compile.record.leaks import leaked
 from jtorch.compile.record.numpy_arrays import NumpyArray
 from jtorch.compile.record.operands import typed
+from jtorch.compile.record.rebound import Memory as TensorMemory, may_be_rebound
 from jtorch.compile.record.shared_memory import FOREIGN, MemoryShared, common_whole, overlap, owner, part_of
 from jtorch.compile.record.sym import Storage, Sym
 from jtorch.compile.record.tensor_indices import Pick
@@ -33,6 +34,7 @@ from jtorch.core.strides import contiguous_strides, is_crowded
 from jtorch.eager.batching.values import ESCAPED, Batched
 from jtorch.eager.begun import Begun
 from jtorch.eager.on_device import COMPUTE, MIXED
+from jtorch.eager.tensor import wrap
 from jtorch.ops.slicing import OVERLAPPING
 
 CROWDED = (
@@ -64,6 +66,10 @@ class Memory(Evaluator):
         self.argument_arrays: dict[int, int] = {}  # id of memory that callers passed -> of which argument
         self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
         self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
+        self.rebound: dict[int, Any] = {}  # by its id, a tensor from outside that gets other memory
+        self.own_arrays: dict[
+            int, tuple[np.ndarray, Any]
+        ] = {}  # by its id, the array of each, and the tensor
         self.begun: Begun = {}  # tensors over plain memory that began inside
         self.lent: list[np.ndarray] = []  # arrays among the arguments, as the function sees them
         self.numpy_arrays = NumpyArrays()
@@ -186,7 +192,8 @@ class Memory(Evaluator):
         check_dtype(array.dtype)
         self._check_parts(array)
         shape = shape_of(self.shapes.get(id(array), array.shape))
-        entry = ArrayInput(Var(Type(array.dtype, shape)), array)
+        _, rebound = self.own_arrays.get(id(array), (None, None))
+        entry = ArrayInput(Var(Type(array.dtype, shape)), array, rebound)
         if array.__class__ is DeviceArray:
             if array.device is META:
                 raise CompileError(
@@ -279,6 +286,11 @@ class Memory(Evaluator):
         if storage.picked is not None:
             storage.picked.check()
             self.written_picks.append((tensor, user_source()))
+        if any(tensor._cell is other._cell for other in self.rebound.values()):  # nobody moves its version on
+            raise CompileError(
+                f"{user_source()}: '{self.name}' changes a tensor in place that it has given other memory "
+                "(.data =): change its .data, or compute it before."
+            )
         if storage.lent:
             raise CompileError(
                 f"{user_source()}: a tensor that '{storage.lent}' gave, which is disabled for compiling, is "
@@ -342,6 +354,8 @@ class Memory(Evaluator):
     def made(self, tensor: Any) -> bool:
         """Whether the function made ``tensor``: over traced memory or, e.g. by ``detach()``, over that of a
         tensor from outside."""
+        if id(tensor) in self.rebound:
+            return False
         if tensor._data.__class__ not in ARRAYS:
             return id(tensor) not in self.places
         entry = self.arrays.get(id(tensor._data))
@@ -366,14 +380,22 @@ class Memory(Evaluator):
     def is_argument(self, tensor: Any) -> bool:
         return id(tensor) in self.places
 
-    def rebinding(self, tensor: Any) -> None:
+    def rebinding(self, tensor: Any, value: Any) -> None:
         outside = tensor._data.__class__ in ARRAYS or self.is_argument(tensor)
-        if outside and (tensor._requires_grad or not self.made(tensor)):
+        if id(tensor) not in self.rebound and not (
+            outside and (tensor._requires_grad or not self.made(tensor))
+        ):
+            return
+        self.only_now("gives a tensor other memory")
+        self.leave_turn("gives a tensor other memory")
+        if self.observer is None or self.is_argument(tensor) or not may_be_rebound(tensor, value):
             raise CompileError(
                 f"{user_source()}: '{self.name}' gives a tensor from outside other memory (.data =, set_(), "
                 "resize_(), an out= of another shape), which a recording would not do again: change its "
                 "elements by copy_(), or do it outside."
             )
+        self.rebound[id(tensor)] = tensor
+        self.observer.effects.write(TensorMemory(tensor, "data"), wrap(value._data), changes=False)
 
 
 def check_dtype(dtype: np.dtype) -> None:

@@ -59,7 +59,8 @@ def results_of(
     grads = {id(now): tensor for tensor, _, now in tracer.grads.values() if now is not None}
     shown = _memory_of_gradients(tracer)
     for k, out in enumerate(outs):
-        if isinstance(out, Tensor) and isinstance(out._data, Sym) and not out._data.chain:
+        is_new = isinstance(out, Tensor) and isinstance(out._data, Sym) and id(out) not in tracer.rebound
+        if is_new and not out._data.chain:
             whole.setdefault(id(out._data.storage), k)
     order = sorted(range(len(outs)), key=lambda k: k not in whole.values())
     found: dict[int, Result] = {}
@@ -72,6 +73,8 @@ def results_of(
         out = outs[k]
         if isinstance(out, Tensor) and id(out) in seen:
             found[k] = Again(seen[id(out)])
+        elif id(out) in tracer.rebound:
+            found[k] = Same(out)
         elif (of := _of_grad(out, shown)) is not None:
             found[k] = ViewOfGrad(of, out._data.chain, out._base is not None)
         elif isinstance(out, Tensor) and isinstance(out._data, Sym) and id(out) not in tracer.places:

@@ -135,6 +135,11 @@ class Backward:
         self.types_at = _types_at(capture.sizing, [[v.type for v in capture.cotangents], self.types])
         by_var = {e.var: e for e in of(ArrayInput, capture.inputs)}
         self.passed = [by_var[v] for v in self.split.passed]
+        if any(e.rebound is not None for e in self.passed):
+            raise CompileError(
+                f"'{capture.name}' gives a tensor other memory (.data =) whose elements a later backward() "
+                "needs: call backward() inside, or use copy_()."
+            )
         entries = [e for e in self.passed if e.var not in self.later.alone]
         self.watched: list[Any] = [e.var for e in entries] + [t._data for t in self.later.shared]
 

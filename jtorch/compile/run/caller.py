@@ -161,6 +161,8 @@ class _Caller(Guarded, Visitor[str]):
         return f"r{index}"
 
     def array(self, entry: ArrayInput) -> str:
+        if entry.rebound is not None:
+            return self.own[id(entry.rebound)]
         if entry.argument is None:
             return self._staged(self.name("k", entry.array), entry)
         k = entry.argument
@@ -262,6 +264,7 @@ class _Caller(Guarded, Visitor[str]):
         names = "".join(f"{self.gradients[k]}._data, " for k in written)
         others = [f"{n}._data" for k, n in self.gradients.items() if k not in written]
         arrays = of(ArrayInput, inputs)
+        others += self.own.values()
         others += [f"d{k}" for k in sorted({e.argument for e in arrays if e.argument is not None})]
         self.names["disjoint"] = disjoint
         outside = self.name("A", owners(e.array for e in captured(inputs)))

@@ -36,6 +36,7 @@ class Guarded:
         self.symbols: list[str] = []  # those that the lines so far know
         self.lines: list[Line] = []
         self.first_drawn = min((each.start for each in plan.capture.drawn), default=len(leaves))
+        self.own: dict[int, str] = {}  # id of a tensor that gets other memory -> the name of what it has
         self.counts: Counter[str] = Counter()  # of names, by their prefix
         self.names: dict[str, Any] = {}
 
@@ -101,6 +102,7 @@ class Guarded:
             self.miss_unless(About.VALUE, question(self.name))
         of_tensors = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
         self._overlap_guard([k for k in of_tensors if type(self.leaves[k]) is not LentNumber])
+        self._rebound_guards()
         self._grad_guards()
         self._container_guard()
 
@@ -295,8 +297,8 @@ class Guarded:
             return
         written = sorted({e.argument for e in writes if e.argument is not None})
         outside = captured(self.plan.capture.inputs)
-        self._apart(tensors, [e.array for e in outside if e.written])
-        self._apart(written, [e.array for e in outside])
+        self._apart([f"d{k}" for k in tensors], [e.array for e in outside if e.written])
+        self._apart([f"d{k}" for k in written], [e.array for e in outside])
         for w in written:
             self.miss_unless(About.MEMORY, f"d{w}.flags.writeable")
             for k in tensors:
@@ -305,21 +307,52 @@ class Guarded:
                     self.names["near"], self.names["overlap"] = np.may_share_memory, overlap
                     self.miss_unless(About.MEMORY, f"not near(d{k}, d{w}) or not overlap(d{k}, d{w})")
 
-    def _apart(self, places: list[int], arrays: list[np.ndarray]) -> None:
-        """Guard that these arguments share no memory with ``arrays``: by owners, which costs next to nothing,
-        and by address where the owner is one of them or not known."""
-        if not places or not arrays:
+    def _rebound_guards(self) -> None:
+        """Tensors that get other memory are none of the arguments, and lie apart from all that is written."""
+        rebound, effects = self.plan.capture.rebound, self.plan.capture.effects
+        tensors = [k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)]
+        if rebound and tensors:
+            known = self.name("T", frozenset(map(id, rebound)))
+            ids = "".join(f"id(a{k}), " for k in tensors)
+            self.miss_unless(About.MEMORY, f"{known}.isdisjoint(({ids}))")
+        written = sorted({e.argument for e in effects.writes if e.argument is not None})
+        for tensor in rebound:
+            memory = self.own[id(tensor)] = self._own_memory(tensor)
+            for k in written:
+                self.names["near"], self.names["overlap"] = np.may_share_memory, overlap
+                apart = f"not near(d{k}, {memory}) or not overlap(d{k}, {memory})"
+                self.miss_unless(About.MEMORY, apart, state=True)
+        outside = captured(self.plan.capture.inputs)
+        self._apart([*self.own.values()], [e.array for e in outside if e.written], state=True)
+
+    def _own_memory(self, tensor: Tensor) -> str:
+        """The name of what a tensor lies in now, which is laid out as it was."""
+        name, memory, dtype = self.name("t", tensor), self.name("m", None), self.name("D", tensor._data.dtype)
+        self.add(f"{memory} = {name}._data", state=True)
+        self.names["ndarray"] = np.ndarray
+        hooks = f"== {self.name('H', dict(tensor._hooks))}" if tensor._hooks else "in (None, {})"
+        self.miss_unless(
+            About.MEMORY,
+            f"{memory}.__class__ is ndarray and {memory}.shape == {tensor._data.shape} and "
+            f"{memory}.dtype == {dtype} and {memory}.flags.c_contiguous and {name}._node is None and "
+            f"{name}._requires_grad is {tensor._requires_grad} and {name}._hooks {hooks}",
+            state=True,
+        )
+        return memory
+
+    def _apart(self, names: list[str], arrays: list[np.ndarray], state: bool = False) -> None:
+        """Guard that what has these names shares no memory with ``arrays``: by owners, which costs next to
+        nothing, and by address where the owner is one of them or not known."""
+        if not names or not arrays:
             return
         self.names["owner"] = owner
         known = self.name("owners", frozenset({id(owner(a)) for a in arrays} | {id(FOREIGN)}))
         outside = self.name("outside", lambda d: not any(overlap(d, a) for a in arrays))
-        if any(owner(a) is FOREIGN for a in arrays):
-            for k in places:
-                self.miss_unless(About.MEMORY, f"{outside}(d{k})")
-            return
-        for k in places:
-            owned = f"id(d{k} if d{k}.base is None else owner(d{k})) not in {known}"
-            self.miss_unless(About.MEMORY, f"{owned} or {outside}(d{k})")
+        is_foreign = any(owner(a) is FOREIGN for a in arrays)
+        for name in names:
+            owned = f"id({name} if {name}.base is None else owner({name})) not in {known}"
+            test = f"{outside}({name})" if is_foreign else f"{owned} or {outside}({name})"
+            self.miss_unless(About.MEMORY, test, state=state)
 
 
 def number_text(value: float) -> str:

@@ -54,7 +54,7 @@ class Wiring(Visitor[None]):
             entry.visit(self)
 
     def array(self, entry: ArrayInput) -> None:
-        if entry.argument is not None or not _in_order(entry.array):
+        if entry.argument is not None or entry.rebound is not None or not _in_order(entry.array):
             self._bring(entry)
         elif entry.array.__class__ is DeviceArray:
             self.binding.fix_there(self.place, entry.array, address_of(entry.array))

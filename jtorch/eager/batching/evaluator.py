@@ -349,6 +349,6 @@ class Batching(Evaluator):
     def made(self, tensor: Any) -> bool:
         return self.has(tensor._data) or self.below.made(tensor)
 
-    def rebinding(self, tensor: Any) -> None:
+    def rebinding(self, tensor: Any, value: Any) -> None:
         if not self.has(tensor._data):
-            self.below.rebinding(tensor)
+            self.below.rebinding(tensor, value)
