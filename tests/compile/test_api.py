@@ -338,7 +338,12 @@ def test_no_tensor_op_at_all():
 
 @pytest.mark.parametrize(
     "ask",
-    [lambda t: str(t.item()), lambda t: round(t.item()), lambda t: t.tolist(), lambda t: np.sort(t.numpy())],
+    [
+        lambda t: str(t.item()),
+        lambda t: round(t.item()),
+        lambda t: t.repeat(20).tolist(),
+        lambda t: np.sort(t.numpy()),
+    ],
     ids=["text", "round", "tolist", "numpy"],
 )
 def test_asking_for_elements_is_an_error_that_names_the_line(ask):

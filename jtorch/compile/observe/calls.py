@@ -489,6 +489,9 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
             observer.append(stop.frame, owner, rest[0])
         else:
             observer.write(stop.frame, owner, MISSING, MISSING, owner)
+    elif name == "extend" and type(owner) is list and _is_made(observer, rest):
+        for value in rest[0]:
+            observer.append(stop.frame, owner, value)
     elif name in _SEARCHING and rest and see_search(observer, stop.frame, owner, rest[0]):
         return
     elif name == "__contains__" and rest:
@@ -510,6 +513,11 @@ def _see_method(stop: Stop, callee: Any, args: list[Any]) -> None:
         _hand_over(observer, stop.frame, rest)
     if name in _FRESH:
         stop.pending = observer.made
+
+
+def _is_made(observer: Observer, rest: list[Any]) -> bool:
+    """Whether a method gets one list or tuple, which the function has made."""
+    return len(rest) == 1 and type(rest[0]) in (list, tuple) and not observer.is_outside(rest[0])
 
 
 def _see_builtin(stop: Stop, callee: Any, args: list[Any]) -> None:

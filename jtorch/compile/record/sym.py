@@ -17,11 +17,12 @@ from jtorch.compile.record.inputs import ArrayInput, GradInput
 from jtorch.compile.record.items import item_of
 from jtorch.compile.record.numpy_arrays import beside
 from jtorch.core.device_array import ARRAYS
+from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import BY_NAME
 from jtorch.core.strides import contiguous_strides
 from jtorch.eager.batching.values import Batched
-from jtorch.eager.tensor import Tensor
+from jtorch.eager.tensor import Tensor, wrap
 
 
 class Storage:
@@ -53,6 +54,8 @@ def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return all(n == 1 or s == e for n, s, e in expected) or 0 in shape
 
 
+_FEW = 16  # elements that tolist() gives: each takes an equation or two, and a place among the results
+_FEW_WAYS = 8  # of those elements that may each decide a branch
 _ELEMENTS = (
     "needs the elements of a tensor, which are not known while a function is compiled. Compute with tensors "
     "instead (jtorch.where for a choice), return the tensor and ask for its elements outside, or leave this "
@@ -134,6 +137,8 @@ class Sym:
         self.tracer.check_open(self)
         if wanted_by == "item()":  # which is asked of what this gives
             return self
+        if wanted_by == "tolist()" and self._has_few():
+            return self
         if wanted_by == "bool()":  # of more than one element it is an error whatever they are
             return np.asarray(self.tracer.branches.decide(self)) if self.size == 1 else np.empty(self.shape)
         if wanted_by == "numpy()":
@@ -169,11 +174,27 @@ class Sym:
         """The one element, as a number that a replay knows."""
         return item_of(self)
 
+    def _has_few(self) -> bool:
+        return not any(map(is_symbolic, self.shape)) and self.size <= _FEW
+
+    def tolist(self) -> Any:
+        """The elements as numbers that a replay knows, in nested lists: each is a result of its own."""
+        return _elements(self, self.size <= _FEW_WAYS)
+
     def __bool__(self) -> bool:
         return self.concrete("bool()")
 
     def __float__(self) -> float:
         return self.concrete("float()")
+
+
+def _elements(sym: Sym, decide: bool) -> Any:
+    """Its elements as numbers, in nested lists; whether they ``decide`` branches."""
+    if sym.shape:
+        return [_elements(row._data, decide) for row in wrap(sym).unbind(0)] if sym.shape[0] else []
+    item = item_of(sym)
+    item.decides = decide
+    return item
 
 
 def _operator(name: str, symbol: str, reflected: bool = False) -> Any:
