@@ -53,11 +53,13 @@ _OF_LISTS: tuple[tuple[Any, str], ...] = (  # and the method of the array that N
 )  # fmt: skip
 
 
-def _of_numbers(callee: Any, values: Any) -> Callable[[Any], Any] | None:
-    """The same for a function of NumPy's that makes an array of a list first."""
+def _of_numbers(callee: Any, values: Any, observer: Any) -> Callable[[Any], Any] | None:
+    """The same for a function of NumPy's that makes an array of a list first, also of arrays that each call
+    brings."""
     method = next((name for known, name in _OF_LISTS if known is callee), None)
     if method is None or type(values) not in (list, tuple):
         return None
+    values = _with_stand_ins(values, observer)
     leaves = leaves_of(values)
     if any(type(leaf) is int and not -(2**63) <= leaf < 2**63 for leaf in leaves) or _is_ragged(values):
         return None
@@ -65,7 +67,18 @@ def _of_numbers(callee: Any, values: Any) -> Callable[[Any], Any] | None:
     if not known or not all(stands_in(leaf) or isinstance(leaf, (int, float, np.number)) for leaf in leaves):
         return None
     made_of = known[0].tracer.numpy_arrays.made_of
-    return (lambda given: getattr(made_of(given), method)()) if method else made_of
+    return lambda given: getattr(made_of(values), method)() if method else made_of(values)
+
+
+def _with_stand_ins(values: Any, observer: Any) -> Any:
+    """``values`` with what stands for arrays that each call brings in their place."""
+    if type(values) in (list, tuple):
+        return type(values)(_with_stand_ins(value, observer) for value in values)
+    is_brought = type(values) is np.ndarray and id(values) in observer.places
+    return observer.array_stand_in(values) if is_brought and values.dtype in _KNOWN else values
+
+
+_KNOWN = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))  # that stand-ins compute in
 
 
 def _is_ragged(values: Any) -> bool:
@@ -77,9 +90,9 @@ def _is_ragged(values: Any) -> bool:
     return len(lengths) > 1 or any(map(_is_ragged, values))
 
 
-def instead(callee: Any, args: list[Any]) -> Callable[[Any], Any] | None:
+def instead(callee: Any, args: list[Any], observer: Any) -> Callable[..., Any] | None:
     """What does the same as ``callee`` with what stands for numbers, None where there is no such thing."""
-    if len(args) == 1 and (made := _of_numbers(callee, args[0])) is not None:
+    if len(args) == 1 and (made := _of_numbers(callee, args[0], observer)) is not None:
         return made
     if any(map(is_symbolic, args)):
         return of_sizes(callee, args)

@@ -586,7 +586,7 @@ def _call(stop: Stop) -> None:
     function = second if callee is NULL else callee
     stop.callee = n + names + (1 if callee is NULL else 2)
     if not names and not keywords:
-        other = instead(function, args) if callee is NULL or second is NULL else None
+        other = instead(function, args, stop.observer) if callee is NULL or second is NULL else None
         given = args if callee is NULL or second is NULL else [second, *args]
         other = other or instead_of_text(stop, function, given, goes_out)
         if other is not None:

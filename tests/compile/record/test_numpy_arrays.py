@@ -519,3 +519,57 @@ def test_which_array_is_which_runs_eagerly():
     compiled = jtorch.compile(passed, fullgraph=False)
     for s, t in ((0, 0), (0, 1), (1, 1), (2, 0)):
         assert repr(compiled(x, pool[s], pool[t])) == repr(passed(x, pool[s], pool[t]))
+
+
+ROLLOUTS = {  # of a list of arrays that are others at each call
+    "a tensor": lambda rows: jtorch.tensor(np.array(rows), dtype=jtorch.float) * 2,
+    "from numpy": lambda rows: jtorch.from_numpy(np.array(rows)) + 1,
+    "returned": lambda rows: np.asarray(rows) * 2,
+    "of a tuple": lambda rows: np.array(tuple(rows)),
+    "nested": lambda rows: np.array([rows, rows]),
+    "beside numbers": lambda rows: np.array([rows[0], [1.0, 2.0, 3.0]]),
+    "the largest": lambda rows: np.max(rows),
+    "shape": lambda rows: np.array(rows).shape,
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("name", ROLLOUTS)
+def test_arrays_that_each_call_brings_become_one(name, dtype):
+    class Agent:
+        def __init__(self):
+            self.data = []
+
+    def run(wrap):
+        agent = Agent()
+
+        @wrap
+        def train(x):
+            made = ROLLOUTS[name](agent.data)
+            agent.data = []
+            return made, x * 2
+
+        told = []
+        for n in range(5):
+            agent.data = [(np.arange(3) * (k + 1) + n).astype(dtype) for k in range(4)]
+            made, _ = train(jtorch.ones(2))
+            found = made.numpy() if isinstance(made, jtorch.Tensor) else np.asarray(made)
+            told.append((type(made), found.dtype, found.tolist(), agent.data))
+        return told, train
+
+    expected, _ = run(lambda f: f)
+    found, train = run(jtorch.compile)
+    assert found == expected
+    assert len(train.retraces) <= 1  # that it is another list each time
+
+
+def test_arrays_of_other_dtypes_are_guarded_as_they_were():
+    rows = [np.arange(3, dtype=np.uint8)]
+
+    def f(x):
+        return x * jtorch.tensor(np.array(rows)).sum()
+
+    compiled = jtorch.compile(f)
+    for n in range(3):
+        rows[0] = np.arange(3, dtype=np.uint8) + n
+        assert compiled(jtorch.ones(2)).tolist() == f(jtorch.ones(2)).tolist()
