@@ -58,9 +58,16 @@ def _is_number(value: Any) -> bool:
     return is_symbolic(value) or isinstance(value, _NUMBERS)
 
 
+def _is_brought(other: Any) -> bool:
+    """Whether it stands for a number of the call, which knows what to do with sizes."""
+    return hasattr(type(other), "as_runtime_scalar")
+
+
 def _with_other(f: Callable, n: Any, other: Any, swap: bool = False) -> Any:
     """f(n, other), or the other way round where ``swap``: a float stays an expression; of other numbers it is
-    one, of what is none that has to say what it is."""
+    one, of what is none, or one that each call brings, that has to say what it is."""
+    if _is_brought(other):
+        return NotImplemented
     if type(other) in (float, DimFloat) or (f is operator.truediv and _terms_of(other) is not None):
         return _float(n)._with(other, f, swap)
     if type(other) is int and f is operator.pow and not swap and other < 0:
@@ -227,6 +234,8 @@ class Dim:
     # -- questions
 
     def _compare(self, other: Any, sign: str) -> Any:
+        if _is_brought(other):
+            return NotImplemented
         if type(other) is float:
             if math.isnan(other) or math.isinf(other):
                 return TESTS[sign](0.0, other)
@@ -428,7 +437,7 @@ class DimFloat:
 
     def _with(self, other: Any, f: Callable, swap: bool = False) -> Any:
         if type(other) not in (int, bool, float, Dim, DimFloat):
-            if isinstance(other, _NUMBERS):
+            if isinstance(other, _NUMBERS) and not _is_brought(other):
                 return f(other, float(self)) if swap else f(float(self), other)
             return NotImplemented
         x, y = (other, self) if swap else (self, other)
@@ -448,7 +457,8 @@ class DimFloat:
 
     def _compare(self, other: Any, sign: str) -> Any:
         if type(other) not in (int, bool, float, Dim, DimFloat):
-            return TESTS[sign](float(self), other) if isinstance(other, _NUMBERS) else NotImplemented
+            is_known = isinstance(other, _NUMBERS) and not _is_brought(other)
+            return TESTS[sign](float(self), other) if is_known else NotImplemented
         if self.env.planning and sign in ("==", "!="):
             return (self.text == _text(other)) == (sign == "==")
         return self.env.decide(

@@ -35,6 +35,7 @@ from jtorch.compile.observe.scalar import Scalar
 from jtorch.compile.observe.stand_ins import is_array_stand_in
 from jtorch.core import watch
 from jtorch.core.device_array import ARRAYS
+from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import CompileError
 from jtorch.eager.tensor import Tensor
 
@@ -185,7 +186,8 @@ def _is_count(before: Any, after: Any) -> bool:
     """A number that another of its kind replaces."""
     if type(before) not in (int, float):
         return False
-    return type(after) is type(before) or issubclass(type(after), Scalar)
+    of_sizes = is_symbolic(after) and after.__class__ is type(before)
+    return type(after) is type(before) or of_sizes or issubclass(type(after), Scalar)
 
 
 def _is_replaced(before: Any, after: Any) -> bool:

@@ -23,6 +23,7 @@ from jtorch.compile.observe.scalar import NAMES, Digits, Scalar, within
 from jtorch.compile.observe.texts import refused_text
 from jtorch.compile.record.inputs import LeafPlace
 from jtorch.compile.record.numpy_arrays import UFUNCS, NumpyArray
+from jtorch.core.dim import Dim, as_float, is_symbolic
 from jtorch.core.dtypes import is_float
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.number_ranges import largest
@@ -333,7 +334,8 @@ def _product(tracer: Any, item: Item, values: tuple, places: tuple) -> Item:
 
     Raises CompileError where they are not known to fit.
     """
-    known = [abs(int(v)) for v in values if not isinstance(v, Item)]
+    values = tuple(_settled(v, _ROOT) for v in values)
+    known = [_ROOT if is_symbolic(v) else abs(int(v)) for v in values if not isinstance(v, Item)]
     limit = _ROOM // max(1, known[0]) if known else _ROOT
     if not item.places and any(isinstance(v, Item) and v.bound > limit for v in values):
         raise item.refuse("a product of integers, which has no bound in Python,")
@@ -349,6 +351,9 @@ def _within(tracer: Any, value: Any, limit: int) -> int:
 
     Raises CompileError where it is more.
     """
+    value = _settled(value, min(limit, _EXACT))
+    if is_symbolic(value):
+        return min(limit, _EXACT)
     if not isinstance(value, Item):
         if abs(value) > limit:
             raise CompileError(
@@ -373,6 +378,11 @@ _ROOM = 2**61  # two of them added, and negated, are still int64
 _EXACT = 2**53  # integers up to here are floats
 
 
+def _settled(value: Any, limit: int) -> Any:
+    """``value``, a size as the number that it is where it may be more than ``limit``."""
+    return value if type(value) is not Dim or abs(value) <= limit else int(value)
+
+
 def _alike(tracer: Any, values: tuple, exact: bool = False) -> list[Any]:
     """Numbers of one Python type: traced arrays for those that change from call to call."""
     floats = any(map(_is_float, values))
@@ -394,6 +404,9 @@ def _operand(tracer: Any, value: Any, floats: bool, exact: bool = False) -> Any:
         return value.sym if value.var.dtype == dtype else tracer.record(_CAST, value.sym, dtype=dtype)
     if isinstance(value, Scalar):
         return tracer.fresh(value.var)
+    value = _settled(value, _EXACT)
+    if is_symbolic(value):
+        return as_float(value) if floats and type(value) is Dim else value
     if isinstance(value, (int, np.integer, np.bool_)):
         value = int(value)
         if not floats:
