@@ -231,7 +231,10 @@ def zero_(input: Tensor) -> Tensor:
 
 
 def zero_gradient(grad: Tensor) -> None:
-    """Overwrite a gradient with zeros where it lies, off the tape."""
+    """Overwrite a gradient with zeros where it lies, off the tape. A sparse one has no elements then."""
+    if grad.is_sparse:
+        grad.zero_()
+        return
     if grad._node is not None:
         grad.detach_()
     else:

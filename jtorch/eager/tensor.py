@@ -273,25 +273,14 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
-            if not isinstance(value, Tensor):
+            if not (isinstance(value, Tensor) or getattr(value, "is_sparse", False)):
                 raise TypeError(
                     f"assigned grad expected to be a Tensor or None but got grad of type "
                     f"{type(value).__name__}"
                 )
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
-            if value._data.shape != self._data.shape:
-                raise RuntimeError(
-                    f"attempting to assign a gradient of size '{list(value._data.shape)}' to a tensor "
-                    f"of size '{list(self._data.shape)}'. Please ensure that the gradient and the tensor are "
-                    "the same size"
-                )
-            if value._data.dtype != self._data.dtype:  # an unpickled dtype is equal, not the same
-                mine, its = long_name(self._data.dtype), long_name(value._data.dtype).lower()
-                raise RuntimeError(
-                    f"attempting to assign a gradient with dtype '{its}' to a tensor with grad_dtype "
-                    f"'{mine}'. The gradient must match the tensor's dtype."
-                )
+            _check_fits(self, value)
         op_module.CONTEXT.get().evaluator.set_grad(self, value)
 
     @grad.deleter
@@ -476,6 +465,25 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self._data.ndim == 0 else object.__format__(self, spec)
+
+
+def _check_fits(tensor: Tensor, grad: Any) -> None:
+    """Raise RuntimeError for what cannot be the gradient of ``tensor``: a Tensor, or a sparse one."""
+    if getattr(grad, "is_sparse_csr", False):
+        raise RuntimeError("attempting to assign a gradient to a tensor that has data of a different type")
+    sparse = not isinstance(grad, Tensor)
+    shape, dtype = (grad.shape, grad.dtype.numpy) if sparse else (grad._data.shape, grad._data.dtype)
+    if tuple(shape) != tuple(tensor._data.shape):
+        raise RuntimeError(
+            f"attempting to assign a gradient of size '{list(shape)}' to a tensor of size "
+            f"'{list(tensor._data.shape)}'. Please ensure that the gradient and the tensor are the same size"
+        )
+    if dtype != tensor._data.dtype:  # an unpickled dtype is equal, not the same
+        mine, its = long_name(tensor._data.dtype), long_name(dtype).lower()
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{its}' to a tensor with grad_dtype "
+            f"'{mine}'. The gradient must match the tensor's dtype."
+        )
 
 
 def _check_single(tensor: Tensor) -> None:

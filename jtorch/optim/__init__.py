@@ -15,3 +15,4 @@ from jtorch.optim.radam import RAdam as RAdam
 from jtorch.optim.rmsprop import RMSprop as RMSprop
 from jtorch.optim.rprop import Rprop as Rprop
 from jtorch.optim.sgd import SGD as SGD
+from jtorch.optim.sparse_adam import SparseAdam as SparseAdam

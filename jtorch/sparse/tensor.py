@@ -16,6 +16,10 @@ from jtorch.core import memory_formats as formats
 from jtorch.eager.public import Size, Tensor
 
 
+class SparseGradientError(RuntimeError, AttributeError):
+    """Where a dense gradient is needed. An AttributeError, too: who asks for memory is told no."""
+
+
 class SparseTensor:
     """Elements ``values`` (nnz, dense dims) at ``indices`` (sparse dims, nnz; int64)
     of a tensor of ``shape``, zero elsewhere. ``layout`` is how it shows: COO, or CSR, which has two dims.
@@ -105,6 +109,14 @@ class SparseTensor:
         parts.append(f"size={tuple(self.shape)}, nnz={self._nnz()}{said}, layout={self.layout}{grad})")
         return "tensor(" + ",\n       ".join(parts)
 
+    @property
+    def _data(self) -> Any:
+        """What the rest of eager mode computes with: reached where this is the gradient of a dense tensor."""
+        raise SparseGradientError(
+            "this gradient is sparse, which torch.optim.SparseAdam alone takes: p.grad = p.grad.to_dense() "
+            "makes it an ordinary one"
+        )
+
     # -- other forms ---------------------------------------------------------------------------------------
 
     def _with(self, values: Tensor) -> SparseTensor:
@@ -171,6 +183,11 @@ class SparseTensor:
 
     def detach(self) -> SparseTensor:
         return self._with(self._v.detach())
+
+    def zero_(self) -> SparseTensor:
+        """None of its elements are left."""
+        self._i, self._v, self._coalesced = self._i[:, :0], self._v[:0].detach(), True
+        return self
 
     def requires_grad_(self, requires_grad: bool = True) -> SparseTensor:
         self._v.requires_grad_(requires_grad)

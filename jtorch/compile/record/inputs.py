@@ -88,9 +88,9 @@ def captured(inputs: Iterable[Input]) -> list[ArrayInput]:
 
 
 def grad_array(tensor: Any) -> np.ndarray | None:
-    """The memory of its gradient, if it has one."""
+    """The memory of its gradient, if it has one that is dense."""
     grad = EAGER.get_grad(tensor)
-    return None if grad is None else grad._data
+    return None if grad is None or grad.is_sparse else grad._data
 
 
 class ArrayInput(Input):

@@ -428,6 +428,8 @@ class Tracer(Memory):
         others = [] if grad is None else [EAGER.get_grad(e.tensor) for e in of(GradInput, self.inputs)]
         if grad is not None and (id(grad) in self.argument_tensors or any(grad is g for g in others)):
             self.refuse("works on a .grad that it also has by another name", "Give it a .clone() of its own.")
+        if getattr(grad, "is_sparse", False):
+            self.refuse("works on a sparse .grad", "Step outside, or make it dense (p.grad.to_dense()).")
         entry = GradInput(Var(tensor_type(tensor)), tensor, grad is not None, self.places.get(id(tensor)))
         self.inputs.append(entry)
         if grad is None:
@@ -451,6 +453,8 @@ class Tracer(Memory):
     def set_grad(self, tensor: Any, grad: Any) -> None:
         self.check_stranger(tensor)
         self.leave_turn("sets the gradient of a tensor")
+        if getattr(grad, "is_sparse", False):
+            self.refuse("sets a sparse gradient", "Set it outside, and step there with SparseAdam.")
         if not self.made(tensor):
             self.only_now("sets the gradient of a tensor")
         at_entry = self.grads.get(id(tensor), (None, UNREAD))[1]
