@@ -3,13 +3,13 @@
 Source: https://docs.pytorch.org/docs/stable/func.html
 """
 
-from jtorch.func.derivatives import grad, grad_and_value, jvp, vjp
+from jtorch.func.derivatives import grad, grad_and_value, jvp, linearize, vjp
 from jtorch.func.ensembles import stack_module_state
 from jtorch.func.jacobians import hessian, jacfwd, jacrev
 from jtorch.func.mapping import vmap
 from jtorch.nn.utils.stateless import functional_call
 
 __all__ = [
-    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "stack_module_state",
-    "vjp", "vmap",
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""``grad``, ``grad_and_value``, ``vjp`` and ``jvp``: derivatives of functions of nested tensors."""
+"""``grad``, ``vjp``, ``jvp``, ``linearize``: derivatives of functions of nested tensors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from jtorch.eager.public import Tensor, enable_grad, flatten, tensors_of, zeros_like
 from jtorch.func.level import Level
+from jtorch.utils._pytree import tree_flatten
 
 Argnums = int | tuple[int, ...]
 
@@ -165,12 +166,68 @@ def jvp(
                 "This is "
                 "not allowed with strict=True."
             )
-        cotangents = Level([zeros_like(o) for o in outputs])
-        pulled = level.pull(outputs, list(cotangents.inputs), again=True)
-        both = level.joined(cotangents)
-        product = both.shown(rebuild_output(both.pull(pulled, list(along))))
+        product = rebuild_output(_pushed(level, outputs)(along))
         shown = level.shown(output)
         return (shown, product, level.shown(aux)) if has_aux else (shown, product)
+
+
+def _pushed(level: Level, outputs: list[Tensor]) -> Callable[[list[Tensor]], list[Tensor]]:
+    """What takes tangents of the inputs to tangents of ``outputs``: a gradient, linear in its cotangents, and
+    the gradient of that."""
+    cotangents = Level([zeros_like(o) for o in outputs])
+    pulled = level.pull(outputs, list(cotangents.inputs), again=True)
+    both = level.joined(cotangents)
+
+    def along(tangents: list[Tensor]) -> list[Tensor]:
+        with enable_grad():
+            return both.shown(both.pull(pulled, list(tangents)))
+
+    return along
+
+
+def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
+    """``(output, jvp_fn)``: ``jvp_fn(*tangents)`` gives the derivative of ``func`` at ``primals`` along
+    tangents, which have the structure, shapes and dtypes of the primals.
+
+    For several tangents: ``func`` runs once, and what its gradients need is kept as long as ``jvp_fn`` is.
+    Raises RuntimeError for tangents that don't match.
+
+    >>> import jtorch
+    >>> output, jvp_fn = jtorch.func.linearize(lambda x: x**2, jtorch.tensor([1.0, 2.0]))
+    >>> output, jvp_fn(jtorch.tensor([1.0, 0.0])), jvp_fn(jtorch.tensor([0.0, 1.0]))
+    (tensor([1., 4.]), tensor([2., 0.]), tensor([0., 4.]))
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.func.linearize.html
+    """
+    with enable_grad():
+        given, rebuild = tensors_of(primals, "linearize(f, *primals): primals")
+        level = Level(given)
+        output = func(*rebuild(level.inputs))
+        outputs, rebuild_output = tensors_of(output, "linearize(f, *primals): the output of f")
+        pushed = _pushed(level, outputs)
+    facts = [(t.shape, t.device, t.dtype) for t in given]
+
+    def jvp_fn(*tangents: Any) -> Any:
+        along, spec = tree_flatten(tangents)
+        if spec != expected:
+            raise RuntimeError(
+                f"Expected the tangents {spec} to have the same argspec as the primals {expected}"
+            )
+        for k, (tangent, fact) in enumerate(zip(along, facts, strict=True)):
+            _check_fact(k, tangent, *fact)
+        return rebuild_output(pushed(along))
+
+    _, expected = tree_flatten(primals)
+    return level.shown(output), jvp_fn
+
+
+def _check_fact(k: int, tangent: Any, shape: Any, device: Any, dtype: Any) -> None:
+    for name, own in (("shape", shape), ("device", device), ("dtype", dtype)):
+        if (its := getattr(tangent, name, None)) != own:
+            raise RuntimeError(
+                f"tangent:{k} with {name} {its} in flattened pytree doesn't match the {name} {own} of the "
+                "corresponding primal."
+            )
 
 
 def _check_tangents(primals: list[Tensor], tangents: list[Tensor]) -> None:

@@ -30,6 +30,14 @@ def of(library):
         "vjp and aux": lambda: f.vjp(lambda x: (x.sin(), x.cos()), x, has_aux=True)[2],
         "jvp": lambda: f.jvp(lambda x, y: x * y.sin(), (x, y), (y, x)),
         "jvp of constant": lambda: f.jvp(lambda x: x * 0 + 1, (x,), (y,)),
+        "linearize": lambda: _along(f.linearize(lambda x: x.sin() * x.sum(), x), (y,), (x,)),
+        "linearize two": lambda: _along(f.linearize(lambda x, y: (x * y, {"a": y.exp()}), x, y), (y, x)),
+        "linearize a dict": lambda: _along(
+            f.linearize(lambda p: p["a"] * p["b"], {"a": x, "b": y}), [{"a": y, "b": x}]
+        ),
+        "linearize and vmap": lambda: f.vmap(f.linearize(lambda x: (x**3).cumsum(0), x)[1])(
+            library.eye(3, dtype=library.float64)
+        ),
         "jacrev": lambda: f.jacrev(lambda x: x.exp() * x.sum())(x),
         "jacrev of both": lambda: f.jacrev(lambda x, y: (x * y, y.sum()), argnums=(0, 1))(x, y),
         "jacfwd": lambda: f.jacfwd(lambda x: x.exp() * x.sum())(x),
@@ -38,6 +46,11 @@ def of(library):
         "vmap of grad": lambda: f.vmap(f.grad(lambda t: t**3))(x),
         "vmap to last": lambda: f.vmap(lambda a: (a, a * 2), out_dims=(0, 1))(library.outer(x, y)),
     }
+
+
+def _along(linear, *tangents):
+    output, jvp_fn = linear
+    return [output, *(jvp_fn(*one) for one in tangents)]
 
 
 def flat(found):
@@ -49,6 +62,7 @@ def flat(found):
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # the oracle's own
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning")
 @pytest.mark.parametrize("name", list(of(jtorch)))
 def test_same_numbers(name):
     torch = pytest.importorskip("torch")
@@ -72,6 +86,55 @@ def test_tracked_arguments_stay_on_the_tape():
     x = jtorch.tensor(3.0, dtype=jtorch.float64, requires_grad=True)
     func.grad(lambda x: x**3)(x).backward()
     assert x.grad.item() == 18
+
+
+def test_linearize_runs_the_function_once():
+    runs = []
+
+    def cube(x):
+        runs.append(1)
+        return x**3
+
+    x = jtorch.tensor([1.0, 2.0], requires_grad=True)
+    output, jvp_fn = func.linearize(cube, x)
+    assert jtorch.equal(output, x**3)
+    v = jtorch.tensor([1.0, 10.0], requires_grad=True)
+    assert jvp_fn(v).tolist() == [3.0, 120.0]
+    assert jvp_fn(jtorch.zeros(2)).tolist() == [0.0, 0.0]
+    assert len(runs) == 1
+    jvp_fn(v).sum().backward()
+    assert v.grad.tolist() == [3.0, 12.0]
+    assert x.grad.tolist() == [6.0, 120.0]  # of 3 x^2 v
+
+
+def test_linearize_compiled():
+    def along(x):
+        return func.linearize(lambda y: (y**3).sum(), x)[1](x)
+
+    assert jtorch.compile(along, fullgraph=True)(jtorch.arange(3.0)).item() == 27
+    jvp_fn = func.linearize(lambda x: x**3, jtorch.arange(3.0))[1]
+    with pytest.raises(jtorch.errors.CompileError, match="built outside"):
+        jtorch.compile(lambda v: jvp_fn(v) * 2, fullgraph=True)(jtorch.ones(3))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # the oracle's own
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning")
+@pytest.mark.parametrize("name", ["jtorch", "torch"])
+def test_tangents_that_linearize_refuses(name):
+    library = pytest.importorskip(name)
+    jvp_fn = library.func.linearize(lambda x: x * 2, library.ones(3))[1]
+    with pytest.raises(
+        RuntimeError, match=r"^tangent:0 with shape torch.Size\(\[4\]\) in flattened pytree doesn't"
+    ):
+        jvp_fn(library.ones(4))
+    with pytest.raises(
+        RuntimeError, match=r"dtype \w+.float64 in .* match the dtype \w+.float32 of the corr"
+    ):
+        jvp_fn(library.ones(3, dtype=library.float64))
+    with pytest.raises(
+        RuntimeError, match=r"Expected the tangents (.|\n)* to have the same argspec as the primals"
+    ):
+        jvp_fn(library.ones(3), library.ones(3))
 
 
 def test_functional_call_with_grad():
