@@ -100,8 +100,31 @@ def storage_offset(self: Tensor) -> int:
     array = _concrete(self, "storage_offset()")
     if not array.size and self._base is not None:
         return storage_offset(self._base) + (layout(self) or (0,))[0]
+    return offset_of(array)
+
+
+def offset_of(array: np.ndarray) -> int:
+    """The same of an array of the host."""
     low, _ = np.lib.array_utils.byte_bounds(_owner(array))
     return (array.__array_interface__["data"][0] - low) // array.itemsize if array.size else 0
+
+
+def window(
+    storage: UntypedStorage, dtype: np.dtype, shape: tuple[int, ...], steps: tuple[int, ...], start: int
+) -> Any:
+    """The elements of ``storage`` from ``start`` on, with ``steps`` in elements: places that are in it."""
+    kept = storage._kept
+    if not isinstance(kept, np.ndarray):
+        return DeviceArray(kept, dtype, shape, steps, start)
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    if kept.nbytes != storage.nbytes():
+        raise NotImplementedError(
+            "a window of another library's memory that has gaps between its elements: .clone() it first"
+        )
+    flat = kept.ravel("K").view(np.uint8)
+    strides = tuple(s * dtype.itemsize for s in steps)
+    return np.ndarray(shape, dtype, flat, start * dtype.itemsize, strides)  # type: ignore[call-overload]
 
 
 def is_shared(self: Tensor) -> bool:

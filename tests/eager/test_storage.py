@@ -184,3 +184,18 @@ def test_where_it_begins_is_asked_for_if_nothing_tells():
     with pytest.raises(NotImplementedError, match="give storage_offset"):
         view.as_strided((3,), (1,))
     assert view.as_strided((2,), (1,), 6).tolist() == [6.0, 7.0]
+
+
+@pytest.mark.parametrize("library", ["jtorch", "torch"])
+def test_strides_count_from_the_begin_of_the_memory(library):
+    L = pytest.importorskip(library)
+    base = L.arange(8.0)
+    for part in (base[2:], base[2:].detach(), base.view(2, 4)[1].detach()):
+        assert part.as_strided((2,), (3,), 1).tolist() == [1.0, 4.0]
+        assert part.as_strided((2,), (1,)).tolist() == part[:2].tolist()
+    part.as_strided((2,), (1,), 0).mul_(10).add_(3)
+    assert base.tolist()[:3] == [3.0, 13.0, 2.0]
+    with pytest.raises(RuntimeError, match="out of bounds for storage of size 32"):
+        part.as_strided((9,), (1,), 0)
+    foreign = L.from_numpy(np.arange(8.0)[2:])
+    assert foreign.as_strided((2,), (1,), foreign.storage_offset()).tolist() == [2.0, 3.0]

@@ -25,6 +25,7 @@ from jtorch.core.device_array import ARRAYS
 from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import Exact
 from jtorch.core.errors import Restart
+from jtorch.eager.storage import storage_offset
 from jtorch.eager.tensor import Tensor
 
 ABOUT = frozenset({
@@ -100,6 +101,9 @@ def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, n
     elif name in _OF_MEMORY:
         base = observer.leaves[place]._base
         observer.ask(("base", place), lambda name: f"a{place}._base is {name('T', base)}")
+        if base is None:
+            start = storage_offset(observer.leaves[place])
+            observer.ask(("offset", place), lambda name: f"{name('S', storage_offset)}(a{place}) == {start}")
     elif name in _OF_A_GRAPH and observer.leaves[place]._node is not None:
         raise observer.error(
             frame,

@@ -284,6 +284,17 @@ def test_strides_that_count_from_the_start_of_the_memory():
     assert f(base[10:]).tolist() == jtorch.as_strided(base[10:], (3,), (1,), 2).tolist() == [2.0, 3.0, 4.0]
 
 
+@pytest.mark.parametrize("part", [lambda x: x[3:].detach(), lambda x: x[3:].view(-1).detach()])
+def test_strides_of_what_has_no_base_are_refused_before_its_begin(part):
+    f = jtorch.compile(lambda v: jtorch.as_strided(v, (3,), (1,), 2) * 1)
+    assert f(jtorch.arange(10.0)).tolist() == [2.0, 3.0, 4.0]
+    with pytest.raises(jtorch.errors.CompileError):
+        f(part(jtorch.arange(10.0)))
+    inside = jtorch.compile(lambda v: part(v).as_strided((3,), (1,), 2) * 1)
+    with pytest.raises(jtorch.errors.CompileError, match="as_strided"):
+        inside(jtorch.arange(10.0))
+
+
 def _hung(**facts):
     x = jtorch.ones(1)
     x.__dict__.update(facts)
