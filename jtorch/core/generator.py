@@ -47,6 +47,14 @@ class Generator:
     def initial_seed(self) -> int:
         return self.position()[0]
 
+    def clone_state(self) -> Generator:
+        """Another generator, which goes on where this one is.
+        Source: https://docs.pytorch.org/docs/stable/generated/torch.Generator.html
+        """
+        made = Generator(self.device)
+        made.move_to(self.position())
+        return made
+
     def next_call(self) -> tuple[int, int]:
         """(seed, number of this random op), advancing the count."""
         call = self.call

@@ -19,6 +19,7 @@ from jtorch.eager import (
     inspection,
     placement,
     selection,
+    setting,
     storage,
 )
 from jtorch.eager.binding import APPLY, accepting, public_function
@@ -106,7 +107,7 @@ def _install_methods() -> None:
         if op.in_place:
             setattr(Tensor, f"{op.public}_", inplace.in_place(op, function))
     for module in (
-        functions, exchange, storage, placement, drawing, drawing_in_place, construction, inspection,
+        functions, exchange, storage, setting, placement, drawing, drawing_in_place, construction, inspection,
     ):  # fmt: skip
         for name, function in module.METHODS.items():
             setattr(Tensor, name, function if _is_plain(function) else accepting(function, out=False))

@@ -50,9 +50,10 @@ class UntypedStorage:
     Source: https://docs.pytorch.org/docs/stable/storage.html
     """
 
-    __slots__ = ("_address", "_bytes", "_kept", "_place")
+    __slots__ = ("_address", "_bytes", "_cell", "_kept", "_place")
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Any, cell: list) -> None:
+        self._cell = cell  # the version of what is written there
         self._kept: Any  # keeps the memory alive
         if array.__class__ is DeviceArray:
             self._kept, self._place = array.block, array.device
@@ -90,7 +91,7 @@ class UntypedStorage:
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory this tensor is a window of. Tensors that share it have storages of one ``data_ptr()``."""
     held = self._data.__class__ is DeviceArray and self.is_cuda
-    return UntypedStorage(self._data if held else _concrete(self, "untyped_storage()"))
+    return UntypedStorage(self._data if held else _concrete(self, "untyped_storage()"), self._cell)
 
 
 def storage_offset(self: Tensor) -> int:

@@ -34,7 +34,9 @@ ABOUT = frozenset({
     "is_complex", "output_nr", "retains_grad", "T", "mT", "__len__",
 })  # fmt: skip
 _OF_A_GRAPH = frozenset({"is_leaf", "grad_fn", "output_nr", "retains_grad"})
-_OF_MEMORY = frozenset({"as_strided", "_base", "_is_view", "storage", "untyped_storage", "storage_offset"})
+_OF_MEMORY = frozenset({
+    "as_strided", "as_strided_", "_base", "_is_view", "storage", "untyped_storage", "storage_offset",
+})  # fmt: skip
 _HOLDERS = (dict, list, tuple, set, frozenset, deque)
 _OPENED = (*_HOLDERS, KeysView, ValuesView, ItemsView)
 

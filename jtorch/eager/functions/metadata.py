@@ -145,5 +145,5 @@ METHODS: dict[str, Any] = {"is_nonzero": is_nonzero, "is_same_size": is_same_siz
 METHODS["fill_diagonal_"] = fill_diagonal_
 METHODS |= {
     f"{name}_": _renamed(f"{name}_", _method_of(name))
-    for name in ("unsqueeze", "squeeze", "t", "transpose", "swapaxes", "swapdims")
+    for name in ("unsqueeze", "squeeze", "t", "transpose", "swapaxes", "swapdims", "as_strided")
 }
