@@ -684,6 +684,7 @@ from jtorch.nn.functional import channel_shuffle as channel_shuffle
 def clamp_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 from jtorch.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
 def clip_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
+from jtorch.compat.process import compiled_with_cxx11_abi as compiled_with_cxx11_abi
 from jtorch.compat.control_flow import cond as cond
 from jtorch.compat.low_level import constant_pad_nd as constant_pad_nd
 from jtorch.nn.functional import conv1d as conv1d
@@ -702,11 +703,14 @@ def detach_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 def diagonal_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 from jtorch.compat.low_level import dropout as dropout
 from jtorch.compat.low_level import dropout_ as dropout_
+from jtorch.compat.native import embedding_bag as embedding_bag
+from jtorch.compat.native import embedding_renorm_ as embedding_renorm_
 from jtorch.compat.native import empty_permuted as empty_permuted
 def expand_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 from jtorch.compat.low_level import feature_alpha_dropout as feature_alpha_dropout
 from jtorch.compat.low_level import feature_alpha_dropout_ as feature_alpha_dropout_
 from jtorch.compat.native import feature_dropout as feature_dropout
+from jtorch.compat.native import feature_dropout_ as feature_dropout_
 def fill_(input: Tensor, value: Any) -> Tensor: ...
 from jtorch.eager.type_info import finfo as finfo
 def fix_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
@@ -718,6 +722,7 @@ from jtorch.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
 from jtorch.amp.autocast_mode import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from jtorch.core.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
 def get_device(self: Tensor) -> _int: ...
+from jtorch.compat.process import get_device_module as get_device_module
 from jtorch.core.settings import get_float32_matmul_precision as get_float32_matmul_precision
 from jtorch.core.settings import get_num_interop_threads as get_num_interop_threads
 from jtorch.core.settings import get_num_threads as get_num_threads
@@ -726,6 +731,7 @@ from jtorch.compat.low_level import grid_sampler as grid_sampler
 from jtorch.compat.native import grid_sampler_2d as grid_sampler_2d
 from jtorch.compat.native import grid_sampler_3d as grid_sampler_3d
 from jtorch.compat.low_level import group_norm as group_norm
+from jtorch.compat.recurrent import gru as gru
 from jtorch.compat.low_level import gru_cell as gru_cell
 from jtorch.eager.windows import hamming_window as hamming_window
 from jtorch.eager.windows import hann_window as hann_window
@@ -740,10 +746,12 @@ from jtorch.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
 def is_conj(input: Tensor) -> _bool: ...
 from jtorch.core.settings import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from jtorch.eager.type_info import is_storage as is_storage
+from jtorch.compat.process import is_warn_always_enabled as is_warn_always_enabled
 from jtorch.signal.spectra import istft as istft
 from jtorch.eager.windows import kaiser_window as kaiser_window
 def ldexp_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 from jtorch.serialization import load as load
+from jtorch.compat.recurrent import lstm as lstm
 from jtorch.compat.low_level import lstm_cell as lstm_cell
 def lu(A: Tensor, pivot: _bool = True, get_infos: _bool = False, *, out: Any = None) -> Any: ...
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor: ...
@@ -775,7 +783,9 @@ from jtorch.eager.type_info import promote_types as promote_types
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor: ...
 from jtorch.eager.type_info import result_type as result_type
 from jtorch.nn.functional import rms_norm as rms_norm
+from jtorch.compat.recurrent import rnn_relu as rnn_relu
 from jtorch.compat.low_level import rnn_relu_cell as rnn_relu_cell
+from jtorch.compat.recurrent import rnn_tanh as rnn_tanh
 from jtorch.compat.low_level import rnn_tanh_cell as rnn_tanh_cell
 from jtorch.serialization import save as save
 def select_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
@@ -790,6 +800,7 @@ from jtorch.core.settings import set_float32_matmul_precision as set_float32_mat
 from jtorch.core.settings import set_flush_denormal as set_flush_denormal
 from jtorch.core.settings import set_num_interop_threads as set_num_interop_threads
 from jtorch.core.settings import set_num_threads as set_num_threads
+from jtorch.compat.process import set_warn_always as set_warn_always
 from jtorch.sparse.functions import smm as smm
 from jtorch.sparse.making import sparse_coo_tensor as sparse_coo_tensor
 from jtorch.sparse.making import sparse_csr_tensor as sparse_csr_tensor
@@ -801,6 +812,14 @@ def squeeze_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 from jtorch.signal.spectra import stft as stft
 from jtorch.utils.summary import summary as summary
 from jtorch.eager.lowrank import svd_lowrank as svd_lowrank
+from jtorch.compat.symbolic import sym_float as sym_float
+from jtorch.compat.symbolic import sym_int as sym_int
+from jtorch.compat.symbolic import sym_ite as sym_ite
+from jtorch.compat.symbolic import sym_max as sym_max
+from jtorch.compat.symbolic import sym_min as sym_min
+from jtorch.compat.symbolic import sym_not as sym_not
+from jtorch.compat.symbolic import sym_sqrt as sym_sqrt
+from jtorch.compat.symbolic import sym_sum as sym_sum
 def t_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 def transpose_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 from jtorch.eager.factors import triangular_solve as triangular_solve

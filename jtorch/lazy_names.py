@@ -91,7 +91,17 @@ _GIVEN = {
     "jtorch.compat.native": (
         "as_strided_scatter", "conv_tbc", "empty_permuted", "feature_dropout", "frobenius_norm",
         "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_dropout", "native_group_norm",
-        "native_layer_norm", "nonzero_static", "nuclear_norm",
+        "embedding_bag", "embedding_renorm_", "feature_dropout_", "native_layer_norm", "nonzero_static",
+        "nuclear_norm",
+    ),
+    "jtorch.compat.process": (
+        "compiled_with_cxx11_abi", "get_device_module", "is_warn_always_enabled", "set_warn_always",
+    ),
+    "jtorch.compat.symbolic": (
+        "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
+    ),
+    "jtorch.compat.recurrent": (
+        "gru", "lstm", "rnn_relu", "rnn_tanh",
     ),
     "jtorch.nn.functional": (
         "adaptive_avg_pool1d", "avg_pool1d", "bilinear", "channel_shuffle", "conv1d", "conv2d", "conv3d",

@@ -15,6 +15,7 @@ from jtorch.compat.low_level import grid_sampler
 from jtorch.eager.binding import accepting
 from jtorch.eager.tensor import Tensor
 from jtorch.nn import functional as F
+from jtorch.nn.functional.embedding import shortened_
 
 # -- normalization -------------------------------------------------------------------------------------------
 
@@ -93,6 +94,74 @@ def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     noise = input.new_ones((*input.shape[:2], *[1] * (input.ndim - 2)))
     return input * F.dropout(noise, p, True)
+
+
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """``feature_dropout``, written over ``input``."""
+    return input.copy_(feature_dropout(input, p, train))
+
+
+# -- tables of rows ------------------------------------------------------------------------------------------
+
+
+def embedding_bag(
+    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0,
+    sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """(``nn.functional.embedding_bag`` of a vector, the bag of each index, sizes of bags, rows of maxima).
+
+    ``mode`` is 0 (sum), 1 (mean) or 2 (max). As in PyTorch a sum has zeros for sizes and rows, and a mean its
+    sizes in the place of rows. (PyTorch leaves out the bags where its sums need none.) Raises RuntimeError
+    for other modes.
+    """
+    if mode not in (0, 1, 2):
+        raise RuntimeError("`mode` must be sum, mean, or max.")
+    if per_sample_weights is not None and mode:
+        raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
+    if indices.ndim != 1:
+        raise RuntimeError(f"embedding_bag: indices in bags are a vector, got shape {list(indices.shape)}")
+    out = F.embedding_bag(
+        indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean", "max")[mode], sparse,
+        per_sample_weights, include_last_offset, padding_idx,
+    )  # fmt: skip
+    starts = offsets[:-1] if include_last_offset else offsets
+    to = _bags(indices, starts)
+    if not mode:
+        return out, to, jtorch.zeros_like(starts), jtorch.zeros_like(starts)
+    counts = indices >= 0 if padding_idx is None else indices != padding_idx % weight.shape[0]
+    sizes = jtorch.zeros(starts.shape[0] + 1, dtype=to.dtype).index_add(0, to + 1, counts.to(to.dtype))[1:]
+    if mode == 1:
+        return out, to, sizes, sizes.clone()
+    return out, to, sizes, _rows_of_maxima(out.detach(), weight.detach(), indices, to, counts)
+
+
+def _bags(indices: Tensor, starts: Tensor) -> Tensor:
+    """The bag that each place of ``indices`` is in."""
+    places = jtorch.arange(indices.shape[0], dtype=starts.dtype)
+    return (jtorch.searchsorted(starts, places, right=True) - 1).to(indices.dtype)
+
+
+def _rows_of_maxima(out: Tensor, weight: Tensor, indices: Tensor, to: Tensor, counts: Tensor) -> Tensor:
+    """(bags, width): the first row of a bag that has its maximum, 0 where none does."""
+    n = indices.shape[0]
+    bags = to.long().clamp(min=0)
+    is_largest = (weight[indices] == out[bags]) & counts.unsqueeze(1) if len(out) else weight[indices] != 0
+    places = jtorch.where(is_largest, jtorch.arange(n).unsqueeze(1), n)
+    first = jtorch.full((len(out) + 1, out.shape[1]), n)
+    first = first.scatter_reduce(0, (to.long() + 1).unsqueeze(1).expand(places.shape), places, "amin")[1:]
+    return jtorch.cat([indices, indices.new_zeros(1)])[first]
+
+
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Shorten the rows of ``input`` that ``indices`` name, and whose norm is over ``max_norm``, in place."""
+    if indices.dtype not in (jtorch.int64, jtorch.int32):
+        raise RuntimeError(
+            "Expected tensor for argument #2 'indices' to have one of the following scalar types: Long, Int; "
+            f"but got {indices.type()} instead (while checking arguments for embedding_renorm_)"
+        )
+    shortened_(input, indices, max_norm, norm_type)
+    return input
 
 
 # -- images and sequences ------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Source: https://docs.pytorch.org/docs/stable/tensors.html
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,31 @@ def apply_(self: Tensor, callable: Callable) -> Tensor:
     return self.copy_(made)
 
 
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """This tensor, which is dense, in ``dtype``."""
+    return self if dtype is None else self.to(dtype)
+
+
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dims by the sizes of their strides, the outermost first; those of one stride in their order.
+
+    With ``ambiguity_check`` RuntimeError is raised for strides that say it of several orders, unless exactly
+    one of the memory formats in a list is this tensor's.
+    """
+    strides = self.stride()
+    named = ambiguity_check if isinstance(ambiguity_check, list) else []
+    if not isinstance(ambiguity_check, (bool, list)) or any(not isinstance(f, memory_format) for f in named):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    several = 1 in self.shape or any(a == b for a, b in pairwise(strides))
+    fitting = sum(self.is_contiguous(memory_format=f) for f in named)
+    if ambiguity_check is not False and several and fitting != 1:
+        raise RuntimeError(
+            "The tensor does not have unique dim order, or cannot map to exact one of the given memory "
+            "formats."
+        )
+    return tuple(sorted(range(self.ndim), key=lambda d: -strides[d]))
+
+
 _NOT_OF = (
     "is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized",
     "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu",
@@ -129,6 +155,7 @@ FUNCTIONS: dict[str, Callable] = {
 METHODS: dict[str, Any] = {
     "is_signed": is_signed, "is_inference": is_inference, "is_neg": is_neg, "is_pinned": is_pinned,
     "pin_memory": pin_memory, "ndimension": Tensor.dim, "is_same_size": is_same_size, "apply_": apply_,
+    "to_dense": to_dense, "dim_order": dim_order, "sparse_dim": lambda self: 0, "dense_dim": Tensor.dim,
     "is_cpu": property(_is_cpu), "is_meta": property(_is_meta), "layout": property(_layout),
     "itemsize": property(Tensor.element_size), "nbytes": property(_nbytes),
 } | {name: property(_no) for name in _NOT_OF}  # fmt: skip

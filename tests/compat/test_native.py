@@ -116,3 +116,106 @@ def test_norms_of_matrices():
     assert jtorch.frobenius_norm(x, out=out) is out and out.item() == 5.0
     places = jtorch.zeros(2, 2, dtype=jtorch.int64)
     assert jtorch.nonzero_static(x, size=2, out=places) is places and places.tolist() == [[0, 0], [1, 1]]
+
+
+# -- bags of rows --------------------------------------------------------------------------------------------
+
+TABLE, IDS = np.random.default_rng(0).standard_normal((6, 2)), [1, 2, 4, 5, 4, 3]
+BAGS = [
+    (offsets, mode, padding, last)
+    for offsets, last in (([0, 2, 2, 5], False), ([0, 2, 2, 5, 6], True), ([0], False))
+    for mode in (0, 1, 2)
+    for padding in (None, 4, -2)
+]
+
+
+def _bags(L, offsets, mode, padding, last, dtype="int64"):
+    w = L.tensor(TABLE, requires_grad=True)
+    ids, starts = (L.tensor(v, dtype=getattr(L, dtype)) for v in (IDS, offsets))
+    out, *others = L.embedding_bag(w, ids, starts, False, mode, False, None, last, padding)
+    (out * out).sum().backward()
+    told = [(str(t.dtype).split(".")[1], tuple(t.shape), t.tolist()) for t in others]
+    return out.detach().numpy(), w.grad.numpy(), told
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+def test_embedding_bag_is_pytorchs(dtype):
+    torch = pytest.importorskip("torch")
+    for case in BAGS:
+        ours, theirs = (_bags(L, *case, dtype) for L in (jtorch, torch))
+        for have, want in zip(ours[:2], theirs[:2], strict=True):
+            np.testing.assert_allclose(have, want, rtol=1e-12, err_msg=str(case))
+        assert ours[2] == theirs[2], case
+
+
+def test_embedding_bag_by_hand():
+    table = jtorch.tensor([[1.0, 8.0], [3.0, 2.0], [5.0, 6.0]])
+    ids, starts = jtorch.tensor([0, 1, 2]), jtorch.tensor([0, 0, 2])
+    out, bags, sizes, rows = jtorch.embedding_bag(table, ids, starts, mode=2)
+    assert out.tolist() == [[0.0, 0.0], [3.0, 8.0], [5.0, 6.0]]
+    assert (bags.tolist(), sizes.tolist(), rows.tolist()) == ([1, 1, 2], [0, 2, 1], [[0, 0], [1, 0], [2, 2]])
+    none = jtorch.embedding_bag(table, ids, jtorch.tensor([], dtype=jtorch.int64), mode=2)
+    assert [tuple(t.shape) for t in none] == [(0, 2), (3,), (0,), (0, 2)]
+
+
+def test_embedding_bag_compiled():
+    def pooled(table, ids, starts, mode):
+        return jtorch.embedding_bag(table, ids, starts, mode=mode)
+
+    compiled = jtorch.compile(pooled, fullgraph=True)
+    for mode in (0, 1, 2):
+        given = jtorch.tensor(TABLE), jtorch.tensor(IDS), jtorch.tensor([0, 2, 2, 5]), mode
+        for have, want in zip(compiled(*given), pooled(*given), strict=True):
+            np.testing.assert_allclose(have.numpy(), want.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("library", ["jtorch", "torch"])
+def test_errors_of_bags(library):
+    L = pytest.importorskip(library)
+    w, ids, starts = L.tensor(TABLE), L.tensor(IDS), L.tensor([0, 2])
+    with pytest.raises(RuntimeError, match=r"^`mode` must be sum, mean, or max\.$"):
+        L.embedding_bag(w, ids, starts, mode=3)
+    with pytest.raises(RuntimeError, match="per_sample_weights only supported with mode='sum'"):
+        L.embedding_bag(w, ids, starts, mode=1, per_sample_weights=L.ones(6))
+    with pytest.raises(RuntimeError, match=r"scalar types: Long, Int; but got torch\.FloatTensor instead"):
+        L.embedding_renorm_(w, ids.float(), 1.0, 2.0)
+    with pytest.raises(IndexError, match="6"):
+        L.embedding_renorm_(w, ids + 1, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("library", ["jtorch", "torch"])
+def test_rows_are_shortened_in_place(library):
+    L = pytest.importorskip(library)
+    w = L.tensor([[3.0, 4.0], [0.3, 0.4], [6.0, 8.0]])
+    assert L.embedding_renorm_(w, L.tensor([[0, 1], [1, 0]]), 1.0, 2.0) is w
+    np.testing.assert_allclose(w.numpy(), [[0.6, 0.8], [0.3, 0.4], [6.0, 8.0]], rtol=1e-5)
+
+
+def test_feature_dropout_in_place():
+    x = jtorch.ones(4, 500, 2)
+    assert jtorch.feature_dropout_(x, 0.25, True) is x
+    assert sorted(set(x.reshape(-1).tolist())) == [0.0, pytest.approx(4 / 3)]
+    assert jtorch.equal(x[..., 0], x[..., 1])
+
+
+@pytest.mark.parametrize("library", ["jtorch", "torch"])
+def test_methods_of_these_names(library):
+    L = pytest.importorskip(library)
+    x = L.arange(12.0).reshape(3, 4)
+    assert x.nonzero_static(size=2, fill_value=-1).tolist() == [[0, 1], [0, 2]]
+    assert x.as_strided_scatter(L.zeros(2), (2,), (1,), 5)[1].tolist() == [4.0, 0.0, 0.0, 7.0]
+    assert [t.tolist() for t in x.unsafe_chunk(2, 1)] == [t.tolist() for t in x.chunk(2, 1)]
+    assert [t.tolist() for t in x.unsafe_split(2)] == [t.tolist() for t in x.split(2)]
+    assert [len(t) for t in x.unsafe_split_with_sizes((1, 2))] == [1, 2]
+    assert (x.sparse_dim(), x.dense_dim(), x.to_dense() is x, x.to_dense(L.float64).dtype) == (
+        0, 2, True, L.float64,
+    )  # fmt: skip
+    assert (x.dim_order(), x.t().dim_order()) == ((0, 1), (1, 0))
+    assert x.dim_order(ambiguity_check=True) == (0, 1)
+    for checked in (True, [L.contiguous_format, L.channels_last]):
+        with pytest.raises(RuntimeError, match="does not have unique dim order"):
+            x.reshape(1, 1, 3, 4).dim_order(ambiguity_check=checked)
+    assert x.reshape(1, 3, 4).dim_order(ambiguity_check=[L.contiguous_format]) == (0, 1, 2)
+    with pytest.raises(TypeError, match="must be a bool or a list of memory formats"):
+        x.dim_order(ambiguity_check=1)
+    assert x.reshape(1, 3, 2, 2).to(memory_format=L.channels_last).dim_order() == (0, 2, 3, 1)

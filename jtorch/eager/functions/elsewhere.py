@@ -89,6 +89,33 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable) -> Tensor:
     return _module("jtorch.eager.mapping").map2_(self, x, y, callable)
 
 
+def as_strided_scatter(
+    self: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
+) -> Tensor:
+    """See ``torch.as_strided_scatter``."""
+    return _module("jtorch.compat.native").as_strided_scatter(self, src, size, stride, storage_offset)
+
+
+def nonzero_static(self: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """See ``torch.nonzero_static``."""
+    return _module("jtorch.compat.native").nonzero_static(self, size=size, fill_value=fill_value)
+
+
+def unsafe_chunk(self: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
+    """See ``torch.unsafe_chunk``."""
+    return _module("jtorch.compat.copies").unsafe_chunk(self, chunks, dim)
+
+
+def unsafe_split(self: Tensor, split_size: int, dim: int = 0) -> list[Tensor]:
+    """See ``torch.unsafe_split``."""
+    return _module("jtorch.compat.copies").unsafe_split(self, split_size, dim)
+
+
+def unsafe_split_with_sizes(self: Tensor, split_sizes: Any, dim: int = 0) -> list[Tensor]:
+    """See ``torch.unsafe_split_with_sizes``."""
+    return _module("jtorch.compat.copies").unsafe_split_with_sizes(self, split_sizes, dim)
+
+
 def _spectra() -> Any:
     return _module("jtorch.signal.spectra")
 
@@ -105,6 +132,7 @@ FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {
     f.__name__: f
     for f in (
-        geqrf, istft, lu, lu_solve, map2_, map_, orgqr, ormqr, stft, triangular_solve,
+        as_strided_scatter, geqrf, istft, lu, lu_solve, map2_, map_, nonzero_static, orgqr, ormqr, stft,
+        triangular_solve, unsafe_chunk, unsafe_split, unsafe_split_with_sizes,
     )
 }  # fmt: skip

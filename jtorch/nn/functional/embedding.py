@@ -26,7 +26,7 @@ from jtorch.eager.public import (
 from jtorch.ops.embedding import check_ids
 
 
-def _renorm(weight: Any, ids: Tensor, max_norm: float, norm_type: float) -> None:
+def shortened_(weight: Any, ids: Tensor, max_norm: float, norm_type: float) -> None:
     """Scale the rows ``ids`` of ``weight`` in place, so that no norm is larger than ``max_norm``."""
     with no_grad():
         rows = weight[ids.reshape(-1)]
@@ -70,7 +70,7 @@ def embedding(
     """
     padding = _padding(padding_idx, weight.shape[0])
     if max_norm is not None:
-        _renorm(weight, input, max_norm, norm_type)
+        shortened_(weight, input, max_norm, norm_type)
     try:
         return functions.embedding(weight, input, padding, scale_grad_by_freq, sparse)
     except IndexError:
@@ -123,7 +123,7 @@ def embedding_bag(
         )
     padding = -1 if padding_idx is None else padding % weight.shape[0]
     if max_norm is not None:
-        _renorm(weight, input, max_norm, norm_type)
+        shortened_(weight, input, max_norm, norm_type)
     try:
         rows: Any = functions.embedding(weight, input, padding, scale_grad_by_freq)
     except IndexError:
