@@ -12,6 +12,7 @@ from typing import Any
 
 import jtorch
 from jtorch import fft, linalg, special
+from jtorch.compat import low_level
 from jtorch.eager.public import Tensor
 from jtorch.nn import functional as F
 
@@ -35,7 +36,23 @@ def _of_softmax(function: Callable) -> Callable:
     return lambda x, dim, half_to_float=False: function(x, dim)
 
 
+def _convolution_backward(
+    grad_output: Tensor, input: Tensor, weight: Tensor, bias_sizes: Any, stride: Any, padding: Any,
+    dilation: Any, transposed: bool, output_padding: Any, groups: int, output_mask: Any,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """The gradients of input, weight and bias that the mask asks for, None for the others."""
+    bias = weight.new_zeros(bias_sizes) if output_mask[2] else None
+    leaves: list[Any] = [t if t is None else t.detach().requires_grad_() for t in (input, weight, bias)]
+    with jtorch.enable_grad():
+        geometry = (stride, padding, dilation, transposed, output_padding, groups)
+        out = low_level.convolution(leaves[0], leaves[1], leaves[2], *geometry)
+    wanted = [t for t, is_wanted in zip(leaves, output_mask, strict=True) if is_wanted]
+    found = iter(jtorch.autograd.grad(out, wanted, grad_output) if wanted else ())
+    return tuple(next(found) if is_wanted else None for is_wanted in output_mask)
+
+
 _RENAMED: dict[str, Callable] = {
+    "convolution_backward": _convolution_backward,
     "_softmax": _of_softmax(jtorch.softmax), "_log_softmax": _of_softmax(jtorch.log_softmax),
     "_to_copy": lambda x, dtype=None, **_: x.clone() if dtype is None else x.to(dtype, copy=True),
     "_unsafe_view": lambda x, size: x.reshape(size), "alias": lambda x: x.view(x.shape),

@@ -47,6 +47,7 @@ from jtorch.core.errors import (
 )
 from jtorch.eager import anomaly
 from jtorch.eager.evaluate import EAGER
+from jtorch.eager.profiling import WATCHING
 from jtorch.eager.saved_hooks import IN_FORCE
 from jtorch.nn.utils.parametrize import CACHE
 
@@ -191,7 +192,9 @@ class CompiledFunction(Asks, Generic[P, R]):
         recorder = self._recorder
         if not kwargs and recorder.eagerly.has_again(args, context):
             return self.function(*args)
-        sees_each_op = context.level is not None or anomaly.ACTIVE or IN_FORCE.get() or CACHE.depth
+        sees_each_op = (
+            context.level is not None or anomaly.ACTIVE or IN_FORCE.get() or CACHE.depth or WATCHING
+        )
         if sees_each_op:
             return self.function(*args, **kwargs)
         start = time.perf_counter()

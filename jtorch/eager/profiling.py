@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.core import op as op_module, watch
+from jtorch.core.errors import CompileError, user_source
 from jtorch.core.op import TABLE
 from jtorch.eager.evaluate import EAGER
 
@@ -34,6 +36,63 @@ class Event:
         self.start = time.perf_counter_ns()
 
 
+class Watch:
+    """Stands before each op and each gradient of eager mode, between ``start`` and ``stop``.
+
+    ``of_op(op, function)`` is called in the place of ``function``; ``of_gradient(node, xp, g, compute)`` in
+    that of ``compute``. The one that started last ends first.
+    """
+
+    def __init__(self, of_op: Callable, of_gradient: Callable) -> None:
+        self._of_op, self._of_gradient = of_op, of_gradient
+
+    def start(self) -> None:
+        self._plain = [list(table) for table in _TABLES]
+        for table in _TABLES:
+            table[:] = [self._of_op(op, function) for op, function in zip(TABLE, table, strict=True)]
+        self._before, compute = dict(EAGER.__dict__), EAGER.backward
+        EAGER.__dict__.update(
+            runs_nodes=False, skips_table=False,
+            backward=lambda node, xp, g: self._of_gradient(node, xp, g, compute),
+        )  # fmt: skip
+
+    def stop(self) -> None:
+        for table, plain in zip(_TABLES, self._plain, strict=True):
+            table[:] = plain
+        for name in ("runs_nodes", "backward"):
+            del EAGER.__dict__[name]
+        EAGER.__dict__.update(self._before)
+
+
+class WatchOfAll(Watch):
+    """One that sees the ops of compiled functions, too: they run eagerly meanwhile.
+
+    Raises CompileError where it starts in a function that is recorded, which would do it once.
+    """
+
+    def start(self) -> None:
+        if op_module.CONTEXT.get().evaluator is not EAGER:
+            raise CompileError(
+                f"{user_source()}: ops are watched from inside a compiled function, which would do it once: "
+                "watch the call of it from outside."
+            )
+        super().start()
+        _set_watching([*WATCHING, self])
+
+    def stop(self) -> None:
+        super().stop()
+        _set_watching([each for each in WATCHING if each is not self])
+
+
+WATCHING: list[WatchOfAll] = []
+
+
+def _set_watching(watches: list[WatchOfAll]) -> None:
+    before = list(WATCHING)
+    WATCHING[:] = watches
+    watch.tell_all("ops are watched", lambda: before == WATCHING)
+
+
 class Recording:
     """Everything between ``start`` and ``stop``, in all threads, in the order it began."""
 
@@ -41,23 +100,18 @@ class Recording:
         self.shapes = shapes  # whether to note those of the ops' arguments
         self.events: list[Event] = []
         self._open = threading.local()
+        self._watch = Watch(lambda op, function: self._noting(op.name, function), self._backward)
 
     def start(self) -> None:
         """Raises RuntimeError where a recording is on already."""
         if _ON:
             raise RuntimeError("Profiler is already enabled on this thread")
         _ON.append(self)
-        self._plain = [list(table) for table in _TABLES]
-        for table in _TABLES:
-            table[:] = [self._noting(op.name, function) for op, function in zip(TABLE, table, strict=True)]
-        EAGER.__dict__.update(runs_nodes=False, skips_table=False, backward=self._backward)
+        self._watch.start()
 
     def stop(self) -> None:
         _ON.remove(self)
-        for table, plain in zip(_TABLES, self._plain, strict=True):
-            table[:] = plain
-        del EAGER.__dict__["runs_nodes"], EAGER.__dict__["backward"]
-        EAGER.skips_table = True
+        self._watch.stop()
         now = time.perf_counter_ns()
         for event in self.events:  # blocks that have not ended
             event.end = event.end or now
@@ -85,10 +139,10 @@ class Recording:
 
         return noted
 
-    def _backward(self, node: Any, xp: Any, g: Any) -> Any:
+    def _backward(self, node: Any, xp: Any, g: Any, compute: Callable) -> Any:
         event = self.begin(node.name(), [_shape(g)] if self.shapes else None)
         try:
-            return type(EAGER).backward(EAGER, node, xp, g)
+            return compute(node, xp, g)
         finally:
             self.finish(event)
 

@@ -47,6 +47,7 @@ from jtorch.eager.inplace import zero_gradient
 from jtorch.eager.messages import check_tensors, long_name, not_a_tensor
 from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.node import Node
+from jtorch.eager.profiling import WatchOfAll
 from jtorch.eager.repeated_draws import noted_draws, repeated_draws
 from jtorch.eager.saved_hooks import DECLINED, Packed, pack, saved_tensors_hooks
 from jtorch.eager.sixteen_bits import in_float32, widened
@@ -85,7 +86,8 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "rand",
     "rand_like", "randn", "randperm", "tensor", "zeros", "zeros_like",
     # the tape: whether there is one, its nodes, who looks on, what it saves, what is drawn once more
-    "Captured", "DECLINED", "Node", "Packed", "RemovableHandle", "add_hook", "call_at_end", "current_run",
+    "Captured", "DECLINED", "Node", "Packed", "RemovableHandle", "WatchOfAll", "add_hook", "call_at_end",
+    "current_run",
     "enable_grad", "for_edge", "in_backward", "is_grad_enabled", "no_grad", "noted_draws", "pack", "reached",
     "repeated_draws", "saved_tensors_hooks", "through_identity", "twin_of",
     # between processes, while a function is recorded
