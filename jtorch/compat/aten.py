@@ -128,6 +128,19 @@ class OpOverloadPacket:
         return f"aten.{self.__name__}"
 
 
+def named(name: str) -> OpOverloadPacket:
+    """``aten.name``, also of an op that has no function of that name: calling it is refused."""
+
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise NotImplementedError(f"torch.ops.aten.{name} is a part of other ops, and no function of its own")
+
+    try:
+        return __getattr__(name) if name not in globals() else globals()[name]
+    except AttributeError:
+        packet = globals()[name] = OpOverloadPacket(name, refuse)
+        return packet
+
+
 def __getattr__(name: str) -> OpOverloadPacket:
     function = None if name.startswith("__") else _function(name)
     if function is None:

@@ -14,8 +14,9 @@ from typing import Any
 
 from jtorch.core import op as op_module, watch
 from jtorch.core.errors import CompileError, user_source
-from jtorch.core.op import TABLE
+from jtorch.core.op import BY_NAME, TABLE
 from jtorch.eager.evaluate import EAGER
+from jtorch.eager.tensor import wrap
 
 _ON: list[Recording] = []  # the recording in force, if any
 _TABLES: Any = (EAGER.table, EAGER.on_host)  # Python's way takes one, machine code the other
@@ -71,7 +72,7 @@ class WatchOfAll(Watch):
     """
 
     def start(self) -> None:
-        if op_module.CONTEXT.get().evaluator is not EAGER:
+        if op_module.CONTEXT.get().table is not EAGER.table:
             raise CompileError(
                 f"{user_source()}: ops are watched from inside a compiled function, which would do it once: "
                 "watch the call of it from outside."
@@ -145,6 +146,20 @@ class Recording:
             return compute(node, xp, g)
         finally:
             self.finish(event)
+
+
+def shown(value: Any) -> Any:
+    """What an op takes or gives as whoever watches may see it: tensors, off the tape."""
+    if isinstance(value, (tuple, list)):
+        return tuple(shown(v) for v in value)
+    return wrap(EAGER.as_value(value)) if hasattr(value, "dtype") else value
+
+
+def copied(value: Any) -> Any:
+    """It in memory of its own."""
+    if isinstance(value, (tuple, list)):
+        return tuple(copied(v) for v in value)
+    return EAGER.table[BY_NAME["clone"].index](value) if hasattr(value, "dtype") else value
 
 
 def _shape(value: Any) -> list:

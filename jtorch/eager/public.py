@@ -47,7 +47,7 @@ from jtorch.eager.inplace import zero_gradient
 from jtorch.eager.messages import check_tensors, long_name, not_a_tensor
 from jtorch.eager.methods import FUNCTIONS
 from jtorch.eager.node import Node
-from jtorch.eager.profiling import WatchOfAll
+from jtorch.eager.profiling import WatchOfAll, copied, shown
 from jtorch.eager.repeated_draws import noted_draws, repeated_draws
 from jtorch.eager.saved_hooks import DECLINED, Packed, pack, saved_tensors_hooks
 from jtorch.eager.sixteen_bits import in_float32, widened
@@ -89,7 +89,7 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     "Captured", "DECLINED", "Node", "Packed", "RemovableHandle", "WatchOfAll", "add_hook", "call_at_end",
     "current_run",
     "enable_grad", "for_edge", "in_backward", "is_grad_enabled", "no_grad", "noted_draws", "pack", "reached",
-    "repeated_draws", "saved_tensors_hooks", "through_identity", "twin_of",
+    "repeated_draws", "saved_tensors_hooks", "through_identity", "twin_of", "copied", "shown",
     # between processes, while a function is recorded
     "exchanged",
     # what optimizers write

@@ -17,8 +17,15 @@ from jtorch.eager.public import is_grad_enabled
 from jtorch.utils.checkpoint_frame import METADATA, CheckpointError, Frame
 from jtorch.utils.checkpoint_reentrant import Reentrant
 
-__all__ = [
-    "CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn", "set_checkpoint_early_stop",
+_SELECTIVE = (
+    "SAC_IGNORED_OPS", "CheckpointPolicy", "SelectiveCheckpointContext",
+    "create_selective_checkpoint_contexts",
+)  # fmt: skip
+
+__all__ = [  # noqa: F822 - some are imported when asked for
+    "CheckpointError", "CheckpointPolicy", "SelectiveCheckpointContext", "checkpoint",
+    "checkpoint_sequential", "create_selective_checkpoint_contexts", "noop_context_fn",
+    "set_checkpoint_early_stop",
 ]  # fmt: skip
 
 _SAY_WHICH = (
@@ -124,3 +131,12 @@ def _in_turn(steps: list[Callable]) -> Callable:
 def _no_keywords(kwargs: dict[str, Any]) -> None:
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+
+
+def __getattr__(name: str) -> Any:
+    """What ops are called is only asked for by who chooses among them."""
+    if name in _SELECTIVE:
+        from jtorch.utils import checkpoint_selective
+
+        return getattr(checkpoint_selective, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

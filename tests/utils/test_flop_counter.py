@@ -166,8 +166,8 @@ def test_table(capsys):
     with FlopCounterMode(display=False) as counter:
         jtorch.ones(2, 2) @ jtorch.ones(2, 2)
         nn.Linear(500, 500)(jtorch.ones(100, 500))
-    assert counter.get_table().splitlines()[2].split() == ["Global", "50000.016K", "100.00%"]
-    assert counter.get_table().splitlines()[-2].split() == ["Linear", "50000.000K", "100.00%"]
+    assert counter.get_table().splitlines()[2].split() == ["Global", "50.000M", "100.00%"]
+    assert counter.get_table().splitlines()[-2].split() == ["Linear", "50.000M", "100.00%"]
     assert FlopCounterMode().get_table().splitlines()[2].split() == ["Global", "0", "0%"]
 
 
