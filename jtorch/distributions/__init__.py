@@ -13,6 +13,7 @@ from jtorch.distributions.continuous_bernoulli import ContinuousBernoulli
 from jtorch.distributions.dirichlet import Beta, Dirichlet
 from jtorch.distributions.distribution import Distribution
 from jtorch.distributions.exponential import Exponential
+from jtorch.distributions.exponential_family import ExponentialFamily
 from jtorch.distributions.fisher_snedecor import FisherSnedecor
 from jtorch.distributions.gamma import Chi2, Gamma
 from jtorch.distributions.geometric import Geometric
@@ -70,7 +71,8 @@ __all__ = [
     "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform", "Categorical",
     "Cauchy", "Chi2", "ComposeTransform", "ContinuousBernoulli", "CorrCholeskyTransform",
     "CumulativeDistributionTransform", "Dirichlet", "Distribution", "ExpTransform", "Exponential",
-    "FisherSnedecor", "Gamma", "GeneralizedPareto", "Geometric", "Gumbel", "HalfCauchy", "HalfNormal",
+    "ExponentialFamily", "FisherSnedecor", "Gamma", "GeneralizedPareto", "Geometric", "Gumbel", "HalfCauchy",
+    "HalfNormal",
     "Independent", "IndependentTransform", "InverseGamma", "Kumaraswamy", "LKJCholesky", "Laplace",
     "LogNormal", "LogisticNormal", "LowRankMultivariateNormal", "LowerCholeskyTransform",
     "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal",

@@ -7,12 +7,13 @@ from typing import Any
 import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.discrete import ByProbabilities, one_of
+from jtorch.distributions.exponential_family import ExponentialFamily
 from jtorch.distributions.utils import broadcast_all
 from jtorch.eager.public import Tensor
 from jtorch.nn.functional import binary_cross_entropy_with_logits
 
 
-class Bernoulli(ByProbabilities):
+class Bernoulli(ByProbabilities, ExponentialFamily):
     """1 with probability ``probs``, else 0; ``logits`` are the log odds.
 
     >>> import jtorch
@@ -21,6 +22,7 @@ class Bernoulli(ByProbabilities):
     (tensor(0.2500), tensor(0.1875), tensor(0.2500))
     """
 
+    _mean_carrier_measure = 0
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
     support = constraints.boolean
     has_enumerate_support = True
@@ -64,3 +66,10 @@ class Bernoulli(ByProbabilities):
         values = jtorch.arange(2, dtype=self._parameter.dtype)
         values = values.view((-1, *(1,) * len(self._batch_shape)))
         return values.expand((-1, *self._batch_shape)) if expand else values
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (jtorch.logit(self.probs),)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return jtorch.log1p(x.exp())

@@ -8,12 +8,13 @@ from typing import Any
 import jtorch
 from jtorch.distributions import constraints
 from jtorch.distributions.discrete import ByProbabilities, one_of
+from jtorch.distributions.exponential_family import ExponentialFamily
 from jtorch.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 from jtorch.eager.public import Tensor
 from jtorch.nn.functional import binary_cross_entropy_with_logits
 
 
-class ContinuousBernoulli(ByProbabilities):
+class ContinuousBernoulli(ByProbabilities, ExponentialFamily):
     """Bernoulli's likelihood for values in [0, 1], normalized: what a network's grey pixels follow.
 
     Between ``lims``, near probs = 1/2, where the formulas are 0 / 0, Taylor's series stands in. Source:
@@ -25,6 +26,7 @@ class ContinuousBernoulli(ByProbabilities):
     tensor(0.5000)
     """
 
+    _mean_carrier_measure = 0
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}  # noqa: RUF012
     support = constraints.unit_interval
     has_rsample = True
@@ -115,3 +117,14 @@ class ContinuousBernoulli(ByProbabilities):
     def entropy(self) -> Tensor:
         no, yes = jtorch.log1p(-self.probs), self.probs.log()
         return self.mean * (no - yes) - self._cont_bern_log_norm() - no
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.logits,)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        low, high = self._lims
+        stable = (x <= low - 0.5) | (x > high - 0.5)
+        safe = jtorch.where(stable, x, low - 0.5)
+        taylor = x / 2 + x**2 / 24 - x**4 / 2880
+        return jtorch.where(stable, (jtorch.expm1(safe) / safe).log(), taylor)

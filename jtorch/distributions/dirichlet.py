@@ -6,13 +6,13 @@ from typing import Any
 
 import jtorch
 from jtorch.distributions import constraints
-from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.exponential_family import ExponentialFamily
 from jtorch.distributions.gamma_path import log_gamma
 from jtorch.distributions.utils import broadcast_all
 from jtorch.eager.public import Tensor
 
 
-class Dirichlet(Distribution):
+class Dirichlet(ExponentialFamily):
     """Shares that add up to 1: gamma variables over their sum.
 
     >>> import jtorch
@@ -65,8 +65,15 @@ class Dirichlet(Distribution):
         spread = (k - total) * jtorch.digamma(total) + ((a - 1.0) * jtorch.digamma(a)).sum(-1)
         return jtorch.lgamma(a).sum(-1) - jtorch.lgamma(total) - spread
 
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.concentration,)
 
-class Beta(Distribution):
+    def _log_normalizer(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return x.lgamma().sum(-1) - x.sum(-1).lgamma()
+
+
+class Beta(ExponentialFamily):
     """A share in (0, 1): the first of a Dirichlet variable of two.
 
     >>> import jtorch
@@ -123,3 +130,10 @@ class Beta(Distribution):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return self.concentration1, self.concentration0
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:  # type: ignore[override]
+        return x.lgamma() + y.lgamma() - (x + y).lgamma()

@@ -6,12 +6,12 @@ from typing import Any
 
 import jtorch
 from jtorch.distributions import constraints
-from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.exponential_family import ExponentialFamily
 from jtorch.distributions.utils import broadcast_all, uniform
 from jtorch.eager.public import Tensor
 
 
-class Exponential(Distribution):
+class Exponential(ExponentialFamily):
     """Waiting times at ``rate`` events per unit.
 
     >>> import jtorch
@@ -20,6 +20,7 @@ class Exponential(Distribution):
     (tensor(0.2500), tensor(0.))
     """
 
+    _mean_carrier_measure = 0
     arg_constraints = {"rate": constraints.positive}  # noqa: RUF012
     support = constraints.nonnegative
     has_rsample = True
@@ -62,3 +63,10 @@ class Exponential(Distribution):
 
     def entropy(self) -> Tensor:
         return 1.0 - jtorch.log(self.rate)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (-self.rate,)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return -jtorch.log(-x)

@@ -6,13 +6,13 @@ from typing import Any
 
 import jtorch
 from jtorch.distributions import constraints
-from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.exponential_family import ExponentialFamily
 from jtorch.distributions.gamma_path import log_gamma
 from jtorch.distributions.utils import broadcast_all
 from jtorch.eager.public import Tensor
 
 
-class Gamma(Distribution):
+class Gamma(ExponentialFamily):
     """Waiting times for ``concentration`` events at ``rate`` events per unit.
 
     >>> import jtorch
@@ -21,6 +21,7 @@ class Gamma(Distribution):
     (tensor(1.5000), tensor(0.7500))
     """
 
+    _mean_carrier_measure = 0
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}  # noqa: RUF012
     support = constraints.nonnegative
     has_rsample = True
@@ -61,6 +62,13 @@ class Gamma(Distribution):
     def entropy(self) -> Tensor:
         a = self.concentration
         return a - jtorch.log(self.rate) + jtorch.lgamma(a) + (1.0 - a) * jtorch.digamma(a)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return self.concentration - 1, -self.rate
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:  # type: ignore[override]
+        return jtorch.lgamma(x + 1) - (x + 1) * jtorch.log(-y)
 
 
 class Chi2(Gamma):

@@ -15,6 +15,7 @@ from jtorch.distributions.cauchy import Cauchy
 from jtorch.distributions.dirichlet import Beta, Dirichlet
 from jtorch.distributions.distribution import Distribution
 from jtorch.distributions.exponential import Exponential
+from jtorch.distributions.exponential_family import ExponentialFamily, bregman_divergence
 from jtorch.distributions.gamma import Gamma
 from jtorch.distributions.geometric import Geometric
 from jtorch.distributions.half import HalfNormal
@@ -75,6 +76,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
             f"{q.__class__.__name__}"
         )
     return min(found, key=lambda pair: pair[0])[1](p, q)
+
+
+register_kl(ExponentialFamily, ExponentialFamily)(bregman_divergence)
 
 
 @register_kl(Normal, Normal)

@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 import jtorch
+from jtorch.distributions.exponential_family import ExponentialFamily
 from jtorch.distributions.location_scale import LocationScale
 from jtorch.eager.public import Tensor
 
 
-class Normal(LocationScale):
+class Normal(LocationScale, ExponentialFamily):
     """The bell curve of mean ``loc`` and standard deviation ``scale``.
 
     >>> import jtorch
@@ -18,6 +19,8 @@ class Normal(LocationScale):
     >>> d.mean, d.variance, d.cdf(jtorch.tensor(1.0))
     (tensor(1.), tensor(4.), tensor(0.5000))
     """
+
+    _mean_carrier_measure = 0
 
     @property
     def mean(self) -> Tensor:
@@ -51,3 +54,10 @@ class Normal(LocationScale):
 
     def entropy(self) -> Tensor:
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return self.loc / self.scale**2, -0.5 / self.scale**2
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:  # type: ignore[override]
+        return -0.25 * x**2 / y + 0.5 * jtorch.log(-math.pi / y)

@@ -6,12 +6,12 @@ from typing import Any
 
 import jtorch
 from jtorch.distributions import constraints
-from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.exponential_family import ExponentialFamily
 from jtorch.distributions.utils import broadcast_all
 from jtorch.eager.public import Tensor
 
 
-class Poisson(Distribution):
+class Poisson(ExponentialFamily):
     """How many of ``rate`` expected events happen.
 
     >>> import jtorch
@@ -48,3 +48,10 @@ class Poisson(Distribution):
             self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
         return jtorch.xlogy(value, rate) - rate - (value + 1).lgamma()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.rate.log(),)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return x.exp()

@@ -8,14 +8,14 @@ from typing import Any
 
 import jtorch
 from jtorch.distributions import constraints
-from jtorch.distributions.distribution import Distribution
+from jtorch.distributions.exponential_family import ExponentialFamily
 from jtorch.distributions.gamma_path import log_gamma
 from jtorch.distributions.multivariate_normal import cholesky_of, one_matrix
 from jtorch.distributions.utils import lazy_property
 from jtorch.eager.public import Tensor
 
 
-class Wishart(Distribution):
+class Wishart(ExponentialFamily):
     """Sums of ``df`` squares x x^T of normal vectors x; a matrix is given as for MultivariateNormal.
 
     Raises AssertionError unless one matrix is given, as PyTorch does, ValueError
@@ -28,6 +28,7 @@ class Wishart(Distribution):
             [0., 3.]])
     """
 
+    _mean_carrier_measure = 0
     support = constraints.positive_definite
     has_rsample = True
 
@@ -123,6 +124,16 @@ class Wishart(Distribution):
         halves = (df.unsqueeze(-1) - jtorch.arange(n, dtype=df.dtype)) / 2
         spread = (df - n - 1) / 2 * jtorch.digamma(halves).sum(-1)
         return (n + 1) * self._log_volume() + jtorch.mvlgamma(df / 2, n) - spread + df * n / 2
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return -self.precision_matrix / 2, (self.df - self._event_shape[-1] - 1) / 2
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:  # type: ignore[override]
+        n = self._event_shape[-1]
+        half = y + (n + 1) / 2
+        volume = n * math.log(2) - jtorch.linalg.slogdet(-2 * x).logabsdet
+        return half * volume + jtorch.mvlgamma(half, n)
 
 
 def _check_degrees(given: Any, df: Tensor, n: int) -> None:
