@@ -100,6 +100,7 @@ from jtorch.nn.lazy_layers import (
     LazyInstanceNorm3d as LazyInstanceNorm3d,
 )
 from jtorch.nn.linear import Bilinear as Bilinear, Identity as Identity, Linear as Linear
+from jtorch.nn.linear_cross_entropy import LinearCrossEntropyLoss as LinearCrossEntropyLoss
 from jtorch.nn.loss import (
     BCELoss as BCELoss,
     BCEWithLogitsLoss as BCEWithLogitsLoss,

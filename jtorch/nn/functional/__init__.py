@@ -98,6 +98,7 @@ from jtorch.nn.functional.linear import (
     bilinear as bilinear,
     linear as linear,
 )
+from jtorch.nn.functional.linear_cross_entropy import linear_cross_entropy as linear_cross_entropy
 from jtorch.nn.functional.loss import (
     binary_cross_entropy as binary_cross_entropy,
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
