@@ -10,7 +10,7 @@ import math
 import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -100,19 +100,22 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         made = constructed(args, None, device)
         return made if cls is Tensor else of_class(made, cls)
 
+    _unasked: ClassVar[str] = ""  # what the class has that no op would ask: that costs all others too much
+
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse what no op would ask: it costs all others too much."""
         super().__init_subclass__(**options)
         for name in ("__torch_function__", "__torch_dispatch__"):
             if name in vars(cls):
-                raise NotImplementedError(
-                    f"class {cls.__name__}: {name} of a subclass of Tensor would never be called, as ops "
-                    "take its instances for tensors and give plain ones. Hold the tensor in an object of a "
-                    "class that is no Tensor: __torch_function__ of that is asked."
-                )
+                cls._unasked = f"class {cls.__name__}: {name}"
 
     def hold(self, data: Any, requires_grad: bool = False) -> None:
         """Begin as a leaf over a raw value: what makes a tensor of bare memory, see ``wrap``."""
+        if self._unasked:
+            raise NotImplementedError(
+                f"{self._unasked} of a subclass of Tensor would never be called, as ops take its instances "
+                "for tensors and give plain ones. Hold the tensor in an object of a class that is no Tensor: "
+                "__torch_function__ of that is asked."
+            )
         self._data = data
         self._requires_grad = requires_grad
         self._node: Any = None

@@ -374,8 +374,11 @@ def test_gradients_flow_through_as_subclass_in_compiled_code():
 
 @pytest.mark.parametrize("name", ["__torch_function__", "__torch_dispatch__"])
 def test_a_subclass_whose_protocol_no_op_would_ask_is_refused(name):
-    with pytest.raises(NotImplementedError, match=f"class Mine: {name} of a subclass of Tensor would never"):
-        type(jtorch.Tensor)("Mine", (jtorch.Tensor,), {name: classmethod(lambda cls, *args: None)})
+    mine = type(jtorch.Tensor)("Mine", (jtorch.Tensor,), {name: classmethod(lambda cls, *args: None)})
+    inner = type(mine)("Inner", (mine,), {})
+    for make in (mine, inner, jtorch.ones(2).as_subclass):
+        with pytest.raises(NotImplementedError, match=f"class Mine: {name} of a subclass of Tensor would"):
+            make(mine if make not in (mine, inner) else [1.0])
 
 
 def test_of_another_class_made_of_numbers_is_a_leaf_of_its_own():
