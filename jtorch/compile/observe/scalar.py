@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.dim import value_of
 from jtorch.core.errors import NOT_THE_USERS, CompileError, Restart, Source, user_source
 from jtorch.core.number_ranges import answers_first
 from jtorch.core.op import BY_NAME, Op
@@ -120,19 +121,22 @@ class StandIn:
 
 class Scalar(StandIn):
     """A runtime scalar: ``var`` is its 0-d float64 variable, ``value`` the number of this run, and
-    ``origins`` the inputs it was computed from; ``formula`` says how, where Python can do that anew."""
+    ``origins`` the inputs it was computed from; ``formula`` says how, where Python can do that anew.
+    ``sizes`` are the symbols among what it was computed from."""
 
-    __slots__ = ("formula", "origins", "tracer", "value", "var")
+    __slots__ = ("formula", "origins", "sizes", "tracer", "value", "var")
     as_runtime_scalar: Any = 1.0  # a number of its Python type, for promotion
 
     def __init__(
-        self, tracer: Any, var: Any, value: float, origins: tuple, formula: Formula | None = None
-    ) -> None:
+        self, tracer: Any, var: Any, value: float, origins: tuple, formula: Formula | None = None,
+        sizes: tuple = (),
+    ) -> None:  # fmt: skip
         self.tracer = tracer
         self.var = var
         self.value = value
         self.origins = origins
         self.formula = formula
+        self.sizes = sizes
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -154,6 +158,8 @@ class Scalar(StandIn):
         source = user_source()
         for origin in self.origins:
             origin.guards += [NumberTest(*test, source) for test in _exactly(origin.recorded)]
+        for size in self.sizes:
+            float(size)  # whose number counts, too
         return float(self.value)
 
     def __int__(self) -> int:
@@ -487,4 +493,4 @@ def _comparable(operand: Any) -> Any:
 
 
 def _value(operand: Any) -> float:
-    return operand.value if isinstance(operand, Scalar) else operand
+    return operand.value if isinstance(operand, Scalar) else value_of(operand)

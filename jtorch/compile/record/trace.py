@@ -51,6 +51,7 @@ from jtorch.compile.record.put_off import PutOff
 from jtorch.compile.record.sym import Sym
 from jtorch.core import op as op_module, watch
 from jtorch.core.device_array import ARRAYS
+from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Source, user_source
 from jtorch.core.op import BY_NAME, TABLE, Kind, Op
@@ -220,7 +221,10 @@ class Tracer(Memory):
             var = signed
         scalars = [v for v in values if isinstance(v, Scalar)]
         origins = tuple(dict.fromkeys(o for s in scalars for o in s.origins))
-        made = Scalar(self, var, float(computed(op, values)), origins, formula_of(op, values))
+        sizes = (*(n for s in scalars for n in s.sizes), *filter(is_symbolic, values))
+        known = tuple({n.text: n for n in sizes}.values())
+        value = float(computed(op, values))
+        made = Scalar(self, var, value, origins, formula_of(op, values), known)
         expect_real(self, op.name, values, made)
         return made
 

@@ -93,3 +93,25 @@ def test_a_float_argument_beside_a_size():
     for n, a in ((3, 0.1), (4, 0.2), (5, 1.5), (9, 0.7), (6, 0.01), (7, -3.0)):
         x = jtorch.ones(n)
         assert plainly(compiled(x, a)) == plainly(f(x, a))
+
+
+DIGITS = {"float": float, "text": str, "key": lambda v: {0.5: 1.0}.get(v, v), "whole": lambda v: v // 1}
+
+
+@each("form", DIGITS)
+def test_where_digits_are_needed_the_size_counts_as_well(form):
+    def f(x, a):
+        return DIGITS[form](a * len(x) + 0.1), x * (a / len(x))
+
+    compiled = jtorch.compile(f)
+    for n, a in ((3, 0.1), (4, 0.1), (5, 0.1), (4, 0.2), (5, 0.2)):
+        x = jtorch.ones(n)
+        assert plainly(compiled(x, a)[1]) == plainly(f(x, a)[1])
+        assert compiled(x, a)[0] == f(x, a)[0]
+
+
+def test_few_recordings_of_floats_beside_sizes():
+    compiled = jtorch.compile(lambda x, a: (x * (a * len(x)), a / len(x)))
+    for n, a in ((3, 0.1), (4, 0.2), (5, 1.5), (9, 0.7), (6, 0.01), (7, -3.0)):
+        compiled(jtorch.ones(n), a)
+    assert len(compiled.retraces) == 1
