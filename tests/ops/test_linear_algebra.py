@@ -106,6 +106,7 @@ CALLS = {
     "matrix_rank hermitian": (lambda L, x: L.linalg.matrix_rank(x, hermitian=True), [POSITIVE]),
     "lstsq": (lambda L, a, b: L.linalg.lstsq(a, b).solution, [TALL, _r(2, 4, 1)]),
     "lstsq all": (lambda L, a, b: L.linalg.lstsq(a.detach(), b.detach())[1:3], [TALL, _r(2, 4, 1)]),
+    "lstsq residuals": (lambda L, a, b: L.linalg.lstsq(a, b, driver="gels")[1], [TALL, _r(2, 4, 2)]),
     "lstsq gelsd": (
         lambda L, a, b: L.linalg.lstsq(a.detach(), b.detach(), driver="gelsd"), [TALL, _r(2, 4, 2)]
     ),

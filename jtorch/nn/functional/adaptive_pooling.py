@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jtorch.core.sizes import has_negative
-from jtorch.eager.public import Tensor, arange, autocasts, functions, no_grad, ops, tensor
+from jtorch.eager.public import Tensor, arange, autocasts, functions, long_name, no_grad, ops, tensor
 
 Sizes = int | None | Sequence[int | None]
 
@@ -75,7 +75,7 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: Sizes) -> Tensor:
     name = f"adaptive_avg_pool{rank}d"
     wanted = _target(name, rank, input, output_size)
     if not input.is_floating_point():
-        raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype}'")
+        raise NotImplementedError(f"\"{name}\" not implemented for '{long_name(input.dtype.numpy)}'")
     kernel = _even(tuple(input.shape[-rank:]), wanted)
     if kernel == tuple(input.shape[-rank:]):
         return input.mean(tuple(range(input.ndim - rank, input.ndim)), keepdim=True)

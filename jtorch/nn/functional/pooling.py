@@ -9,8 +9,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jtorch.core.dtypes import int64
 from jtorch.core.sizes import below
-from jtorch.eager.public import Tensor, arange, autocasts, ops
+from jtorch.eager.public import Tensor, arange, autocasts, functions, long_name, ones, ops
+from jtorch.nn.functional.padding import pad
 from jtorch.nn.functional.remembered import remembered
 
 Sizes = int | Sequence[int]
@@ -251,9 +253,11 @@ def _avg_pool(
     name: str, rank: int, input: Tensor, kernel_size: Sizes, stride: Any, padding: Sizes, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Tensor:  # fmt: skip
-    if not input.is_floating_point():
+    if not input.is_floating_point() and input.dtype is not int64:
+        kernel = "avg_pool3d_out_frame" if rank == 3 else "avg_pool2d"  # PyTorch's, of sequences, too
         raise NotImplementedError(
-            f"{name}(): the mean of {input.dtype} elements; convert to a float dtype first"
+            f"\"{kernel}\" not implemented for '{long_name(input.dtype.numpy)}': convert to a float dtype, "
+            "or to int64, whose means are whole numbers"
         )
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
@@ -261,11 +265,38 @@ def _avg_pool(
     at = dict(_geometry(name, rank, input.shape, kernel_size, stride, padding, 1, ceil_mode))
     del at["dilation"]
     alone = input.ndim == rank + 1
-    out = ops.avg_pool(
+    average = ops.avg_pool if input.is_floating_point() else _whole_means
+    out = average(
         input.unsqueeze(0) if alone else input,
         **at, count_borders=bool(count_include_pad), divisor=int(divisor_override or 0),
     )  # fmt: skip
     return out.squeeze(0) if alone else out
+
+
+def _whole_means(
+    x: Tensor, kernel: Numbers, stride: Numbers, padding: Numbers, places: Numbers, count_borders: bool,
+    divisor: int,
+) -> Tensor:  # fmt: skip
+    """Means of int64, without their fractions, as PyTorch has them."""
+    sizes = tuple(x.shape[-len(kernel) :])
+    extents = tuple((n - 1) * s + k for n, s, k in zip(places, stride, kernel, strict=True))
+    total = _window_sums(x, padding, extents, kernel, stride)
+    if divisor:
+        return functions.div(total, divisor, rounding_mode="trunc")
+    borders = tuple(2 * p for p in padding) if count_borders else (0,) * len(kernel)
+    counted = ones((1, 1, *(n + b for n, b in zip(sizes, borders, strict=True))), dtype=int64)
+    before = (0,) * len(kernel) if count_borders else padding
+    counts = _window_sums(counted, before, extents, kernel, stride)
+    return functions.div(total, counts, rounding_mode="trunc")
+
+
+def _window_sums(x: Tensor, before: Numbers, extents: Numbers, kernel: Numbers, stride: Numbers) -> Tensor:
+    """The sums of all windows of ``x``, with zeros ``before`` it, up to ``extents``."""
+    sizes = x.shape[-len(kernel) :]
+    after = [max(e - b - n, 0) for e, b, n in zip(extents, before, sizes, strict=True)]
+    widths = [w for pair in zip(reversed(before), reversed(after), strict=True) for w in pair]
+    seen: Any = ops.windows(pad(x, widths), kernel=kernel, stride=stride, dilation=(1,) * len(kernel))
+    return seen.sum(tuple(range(-len(kernel), 0)))
 
 
 def avg_pool1d(

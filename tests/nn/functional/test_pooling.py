@@ -154,7 +154,7 @@ def test_whole_numbers():
     x = jtorch.arange(16).reshape(1, 4, 4)
     assert F.max_pool2d(x, 2).tolist() == [[[5, 7], [13, 15]]]
     with pytest.raises(NotImplementedError, match="convert to a float dtype"):
-        F.avg_pool2d(x, 2)
+        F.avg_pool2d(x.int(), 2)
 
 
 @pytest.mark.parametrize(("norm", "expected"), [(np.inf, [3, 3, 5, 7]), (-np.inf, [1, 2, 4, 6])])
@@ -193,3 +193,49 @@ def test_images_of_bfloat16_know_values_below_those_of_int16():
     assert jtorch.nn.functional.max_pool1d(x, 3, 2, padding=1).tolist() == [[[-99840.0, -99840.0]]]
     x[0, 0, 1] = math.nan
     assert jtorch.nn.functional.max_pool1d(x, 3, 2, padding=1).isnan().all()
+
+
+WHOLE = [
+    (rank, kernel, options)
+    for rank in (1, 2, 3)
+    for kernel, options in (
+        (2, {}), (3, {"stride": 2, "padding": 1}),
+        (3, {"stride": 2, "padding": 1, "count_include_pad": False}),
+        (2, {"stride": 3, "ceil_mode": True}), (3, {"stride": 2, "padding": 1, "ceil_mode": True}),
+        (2, {"divisor_override": 3}),
+    )
+    if rank > 1 or "divisor_override" not in options
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: jtorch.compile(f, fullgraph=True)])
+def test_means_of_int64_are_pytorchs(wrap):
+    torch = pytest.importorskip("torch")
+    for rank, kernel, options in WHOLE:
+        x = np.random.default_rng(0).integers(-50, 50, (2, 3) + (5, 6, 7)[:rank])
+        function = wrap(lambda x, r=rank, k=kernel, o=options: getattr(F, f"avg_pool{r}d")(x, k, **o))
+        expected = getattr(torch.nn.functional, f"avg_pool{rank}d")(torch.tensor(x), kernel, **options)
+        for given, want in ((x, expected), (x[0], expected[0])):
+            assert function(jtorch.tensor(given)).tolist() == want.tolist(), (rank, kernel, options)
+
+
+def test_means_of_int64_lose_their_fraction():
+    x = jtorch.tensor([[[1, 2, -1, -2]]])
+    assert F.avg_pool1d(x, 2).tolist() == [[[1, -1]]]
+    big = jtorch.tensor([[[2**62 + 1, -1]]])
+    assert F.avg_pool1d(big, 2).item() == 2**61  # no float has it on the way
+
+
+@pytest.mark.parametrize("library", ["jtorch", "torch"])
+def test_means_of_other_integers_are_refused(library):
+    L = pytest.importorskip(library)
+    for dtype, name in (("int32", "Int"), ("int8", "Char"), ("uint8", "Byte"), ("bool", "Bool")):
+        x = L.ones(1, 1, 4, 4, 4).to(getattr(L, dtype))
+        with pytest.raises(NotImplementedError, match=f"\"avg_pool2d\" not implemented for '{name}'"):
+            L.nn.functional.avg_pool2d(x[0], 2)
+        with pytest.raises(
+            NotImplementedError, match=f"\"avg_pool3d_out_frame\" not implemented for '{name}'"
+        ):
+            L.nn.functional.avg_pool3d(x, 2)
+    with pytest.raises(NotImplementedError, match="\"adaptive_avg_pool2d\" not implemented for 'Long'"):
+        L.nn.functional.adaptive_avg_pool2d(L.ones(1, 1, 4, 4, dtype=L.int64), 2)
