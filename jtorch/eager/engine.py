@@ -330,7 +330,7 @@ class Run:
             before = evaluator.get_grad(leaf)
             if self.on_tensors and not self.grad:
                 g = g._data
-            if self.grad or getattr(before, "is_sparse", False):  # a sparse one and a dense one: dense
+            if self.grad or (before is not None and before.is_sparse):  # a sparse one and a dense one: dense
                 total = self.as_tensor(g).clone() if before is None else before + self.as_tensor(g)
             elif before is None:
                 total = wrap(evaluator.own(evaluator.as_value(g), self.given))
