@@ -32,6 +32,7 @@ from jtorch.eager.rebase import (
     edge_past_hooks,
     is_tracked,
     move,
+    refuse_use,
     tell_noted,
 )
 from jtorch.eager.tensor import Tensor, wrap
@@ -119,6 +120,9 @@ def _write_raw(tensor: Tensor, value: Any) -> None:
     tensor._cell[0] += 1
     if NOTED:
         tell_noted(tensor._cell)
+    base = tensor._base
+    if base is not None and base._requires_grad and tensor._how is None:
+        refuse_use(tensor)
 
 
 def _fitted(tensor: Tensor, result: Tensor) -> Tensor:

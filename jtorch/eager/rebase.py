@@ -181,6 +181,14 @@ def tell_noted(cell: list, base: Tensor | None = None) -> None:
                 _retake_quietly(one)
 
 
+def refuse_use(view: Tensor) -> None:
+    """``view`` was made under ``no_grad`` and written to there: PyTorch refuses to use it where gradients
+    flow."""
+    if not isinstance(view._node, Overwritten) and view._data.dtype.kind in "fcV":
+        sentence = UNKNOWN_VIEW.replace(_WRITTEN, _WRITTEN_ELSEWHERE)
+        rehang(view, Overwritten(view, sentence, edge_of(view._base)), 0)
+
+
 def _refuse(view: Tensor, how: FromFunction, base: Tensor | None) -> None:
     edge = edge_of(view) or (None if base is None else edge_of(base))
     if edge is not None and not isinstance(view._node, Overwritten):
@@ -209,11 +217,25 @@ def renamed(source: Tensor, name: str) -> None:
     for view in living(source):
         if view is not source and _is_of(view, source):
             how = view._how = FromFunction((source,))
-            how.reason = (
-                f"a view was made of a tensor that {name}() has given another shape since, so gradients "
-                f"can't follow what is written to its memory: make it anew, or use {name.rstrip('_')}()"
+            how.reason = _RENAMED.format(
+                name=name, what="follow what is written to its memory", out=name[:-1]
             )
             note_for_writes(view)
+
+
+_RENAMED = (
+    "a view was made of a tensor that {name}() has given another shape since, so gradients can't {what}: "
+    "make it anew, or use {out}()"
+)
+
+
+def leaf_renamed(leaf: Tensor, name: str) -> None:
+    """The same for a leaf, where the views are known: they lead to it as it was."""
+    list_all(leaf)
+    sentence = _RENAMED.format(name=name, what="go from it to that", out=name[:-1])
+    for view in living(leaf):
+        if view._base is leaf and view._requires_grad:
+            rehang(view, Overwritten(view, sentence, (leaf, 0)), 0)
 
 
 def _is_of(view: Tensor, source: Tensor) -> bool:

@@ -278,3 +278,31 @@ def test_gradients_of_a_leaf_that_is_none_any_more_are_refused(freed):
     for L in libraries():
         assert leaf_that_was_written_to_since(L, freed) == sentence
     assert sentence in leaf_that_was_written_to_since(jtorch, freed, compiled=True)
+
+
+def use_of_what_was_made_and_written_quietly(L, way, compiled=False):
+    def program(x):
+        base = x if way == "leaf" else x * 1
+        with L.no_grad():
+            view = base[:2]
+            view.mul_(3)
+            kept = view.clone()
+        loss = (base * base).sum() + kept.sum()
+        return loss + view.sum() if way != "unused" else loss
+
+    x = L.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (jtorch.compile(program) if compiled else program)(x).backward()
+    return x.grad.tolist()
+
+
+@pytest.mark.parametrize("way", ["leaf", "made"])
+def test_a_view_made_and_written_to_quietly_is_not_used_where_gradients_flow(way):
+    for L, compiled in [*((L, False) for L in libraries()), (jtorch, True)]:
+        with pytest.raises(RuntimeError) as caught:
+            use_of_what_was_made_and_written_quietly(L, way, compiled)
+        assert str(caught.value).startswith(f"{NO_GRAD} {ELSEWHERE}")
+
+
+def test_elsewhere_it_may_be_used():
+    for L, compiled in [*((L, False) for L in libraries()), (jtorch, True)]:
+        assert use_of_what_was_made_and_written_quietly(L, "unused", compiled) == [6.0, 12.0, 6.0]

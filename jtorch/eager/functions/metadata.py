@@ -6,6 +6,7 @@ Source: https://docs.pytorch.org/docs/stable/torch.html#tensors
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from jtorch.core.errors import CompileError, user_source
 from jtorch.eager.captured import UNDER_WAY, refuse_captured
 from jtorch.eager.duals import tangent_of
 from jtorch.eager.grad_mode import enable_grad
-from jtorch.eager.rebase import LEAF, VIEW_OF_LEAF, renamed
+from jtorch.eager.rebase import LEAF, VIEW_OF_LEAF, leaf_renamed, renamed
 from jtorch.eager.tensor import Tensor, has_elements, is_held_outside, put_on_tape
 from jtorch.eager.views import list_all, living
 
@@ -80,9 +81,9 @@ def _renamed(name: str, function: Callable) -> Callable:
             raise RuntimeError(LEAF if self._base is None else VIEW_OF_LEAF)
         # a view is made anew from its base where that is asked for under no_grad, too, as in PyTorch
         followed = tracked or (self._requires_grad and self._node is not None and self._base is not None)
-        if tracked or (self._requires_grad and self._node is None):
+        if tracked:
             list_all(self)
-            if (tracked and self._base is not None) or living(self):
+            if self._base is not None or living(self):
                 raise NotImplementedError(
                     f"{name}() of a tensor that has views, or is one, where gradients flow through it: use "
                     f"{name.rstrip('_')}()"
@@ -99,6 +100,8 @@ def _renamed(name: str, function: Callable) -> Callable:
         may_be_followed = self._node is not None or not self._requires_grad  # what is written to it, later
         if has_elements(self) and not tracked and may_be_followed:
             renamed(self, name)
+        elif has_elements(self) and not tracked and not gc.get_freeze_count():
+            leaf_renamed(self, name)
         self.data = made
         if followed:
             put_on_tape(self, (made._node, made._index, True))
