@@ -11,7 +11,7 @@ from jtorch import nn
 from jtorch.compile.run import cuda_sizes, cuda_steps
 from jtorch.core.errors import EagerWarning
 from tests.cuda.marks import compiles
-from tests.cuda.test_compiled import leaves, same
+from tests.cuda.test_compiled import Attention, leaves, plans, same
 from tests.each import each
 
 F = nn.functional
@@ -21,22 +21,8 @@ pytestmark = [
 ]
 
 
-def plans(step):
-    return [plan for some in step.plans.values() for plan in some]
-
-
 def perceptron():
     return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 4))
-
-
-class Attention(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.qkv, self.norm, self.head = nn.Linear(8, 24, bias=False), nn.LayerNorm(8), nn.Linear(8, 4)
-
-    def forward(self, x):
-        q, k, v = self.qkv(self.norm(x)).chunk(3, dim=-1)
-        return self.head(F.scaled_dot_product_attention(q, k, v) + x).mean(1)
 
 
 class Recurrent(nn.Module):
