@@ -8,8 +8,9 @@ import pytest
 
 import jtorch
 from jtorch import nn
-from jtorch.compile.run import cuda_sizes, cuda_steps
-from jtorch.core.errors import EagerWarning
+from jtorch.compile.run import cuda_sizes, cuda_steps, device_memory
+from jtorch.core.errors import CudaError, EagerWarning
+from tests.cuda.device import FakeDevice, cuda_device
 from tests.cuda.marks import compiles
 from tests.cuda.test_compiled import Attention, leaves, plans, same
 from tests.each import each
@@ -164,6 +165,30 @@ def test_many_sizes_share_memory_and_the_oldest_go(cuda):
     (plan,) = plans(step)
     assert len(plan.runner.found) <= cuda_sizes.MOST
     assert jtorch.cuda.memory_allocated() < 2 * most + 40_000
+
+
+@pytest.mark.parametrize("large", [120_000, 400_000])
+def test_a_size_that_takes_much_or_more_than_there_is_leaves_the_others_right(large):
+    """16 MiB beside cuBLAS's own: 120,000 rows fit, 400,000 do not."""
+    device = cuda_device(FakeDevice(total=48 << 20))
+    device_memory.use(device_memory.DeviceMemory(device))
+    w = jtorch.randn(4, 4) / 2
+    there = w.cuda()
+
+    def function(x, w):
+        return ((((x @ w).tanh() @ w).relu() @ w).exp() @ w).sum(0)
+
+    step, ran = jtorch.compile(lambda x: function(x, there), fullgraph=True, dynamic=True), 0
+    for n in (5, 8, large, 5, 9, large, 8, 200):
+        x = jtorch.ones(n, 4)
+        try:
+            found = step(x.cuda())
+        except CudaError as error:
+            assert n == large and "out of memory" in str(error)
+            continue
+        ran += 1
+        same(found, function(x, w), 1e-3)
+    assert ran == (8 if large == 120_000 else 6)
 
 
 def test_an_index_out_of_range_is_the_error_of_eager_mode_at_each_size():

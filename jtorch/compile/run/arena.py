@@ -15,10 +15,25 @@ def allocate(nbytes: int) -> tuple[np.ndarray, int]:
     """
     if nbytes < 0:
         raise ValueError(f"an arena of {nbytes} bytes; expected 0 or more")
-    owner = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    try:
+        owner = np.zeros(nbytes + ALIGNMENT, np.uint8)
+    except MemoryError:
+        what = "for what a compiled call computes on its way"
+        raise MemoryError(f"there are no {nbytes:,} bytes {what}") from None
     start = -owner.ctypes.data % ALIGNMENT
     buffer = owner[start : start + nbytes]
     return buffer, owner.ctypes.data + start
+
+
+def grown(nbytes: int, before: int) -> tuple[np.ndarray, int]:
+    """The same in the place of one of ``before`` bytes: of twice these, or of no more than ``nbytes`` where
+    so many cannot be had."""
+    try:
+        return allocate(max(nbytes, 2 * before))
+    except MemoryError:
+        if 2 * before <= nbytes:
+            raise
+    return allocate(nbytes)
 
 
 def shared(nbytes: int) -> tuple[np.ndarray, int]:
@@ -28,7 +43,7 @@ def shared(nbytes: int) -> tuple[np.ndarray, int]:
     """
     global _shared
     if _shared is None or len(_shared[0]) < nbytes:
-        _shared = allocate(max(nbytes, 2 * len(_shared[0]) if _shared else 0))
+        _shared = grown(nbytes, len(_shared[0]) if _shared else 0)
     return _shared
 
 

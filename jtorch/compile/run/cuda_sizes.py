@@ -8,6 +8,7 @@ their runs are in one queue.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from jtorch.compile.run.runner import Runner, keep
 from jtorch.compile.target import Binding
 from jtorch.compile.timings import Timings
 from jtorch.core.environment import Environment
-from jtorch.core.errors import CompileError
+from jtorch.core.errors import CompileError, CudaError
 from jtorch.core.failure import Failure
 from jtorch.native.cuda.device import Device
 from jtorch.native.cuda.memory import Buffer
@@ -69,11 +70,23 @@ class CudaSizes(Runner):
     def _made(self, sizes: tuple[int, ...]) -> Instance:
         space = self.functions | dict(zip(self.names, sizes, strict=True))
         code = emit_cuda(planned(at_sizes(self.graph, space), self.code.plan.destinations, Timings()))
-        if self.room.is_left():
+        if self.room.is_short:
             self.found.clear()  # or the memory that they are in would stay
+        self.room.begin()
+        try:
+            made = self._instance(code)
+        except CudaError:
+            if not self.found:
+                raise
+            self.found.clear()  # and what memory they have: there may be enough then
+            self.room = Room(self.device)
+            made = self._instance(code)
+        keep(self.found, sizes if len(sizes) > 1 else sizes[0], made, MOST)
+        return made
+
+    def _instance(self, code: Code) -> Instance:
         made = Instance(code, self.binding, self.device, self.room.take, self.ends)
         made.alone = self.alone
-        keep(self.found, sizes if len(sizes) > 1 else sizes[0], made, MOST)
         return made
 
     # -- being asked ---------------------------------------------------------------------------------------
@@ -102,26 +115,32 @@ class CudaSizes(Runner):
 class Room:
     """Memory on a device that several graphs have in turn. What finds no room in it has memory of its own."""
 
-    _ALIGNMENT, _MORE = 256, 1.5
+    _ALIGNMENT, _MORE = 256, 1.25
 
     def __init__(self, device: Device) -> None:
         self.device, self.block = device, device.allocate(0)
-        self._at = self._wanted = 0
+        self._at = self._wanted = 0  # of the latest graph
+        self._refused = math.inf
 
-    def is_left(self) -> bool:
-        """Begin with the next graph, in more room where the latest one had not enough: whether others lie in
-        the room that there was."""
-        self._at, before = 0, self.block.nbytes
-        if self._wanted <= before:
-            return False
-        self.block = self.device.allocate(int(self._wanted * self._MORE))
-        return before > 0
+    @property
+    def is_short(self) -> bool:
+        """Whether a graph had not enough of it, and the next one may have more, in another place."""
+        return self.block.nbytes < self._wanted < self._refused
+
+    def begin(self) -> None:
+        """With the next graph, in more room where there is some."""
+        if self.is_short:
+            try:
+                self.block = self.device.allocate(int(self._wanted * self._MORE))
+            except CudaError:  # then what is too large has memory of its own, or none
+                self._refused = self._wanted
+        self._at = self._wanted = 0
 
     def take(self, nbytes: int) -> Buffer:
         """Memory for the graph at hand, as long as whoever has it keeps the block, too."""
         begin = self._at
         self._at = begin + -(-nbytes // self._ALIGNMENT) * self._ALIGNMENT
-        self._wanted = max(self._wanted, self._at)
+        self._wanted = self._at
         if begin + nbytes > self.block.nbytes:
             return self.device.allocate(nbytes)
         return Shared(self.block, begin, nbytes)

@@ -121,6 +121,7 @@ class Instances(Runner):
         self.ends = Ends()
         self.failed: Instance | None = None  # that of the latest call that failed
         self._reserved = 0
+        self.memory: np.ndarray | None = None
         self._reserve(ALIGNMENT)
 
     def _collect(self) -> None:
@@ -269,12 +270,15 @@ class Instances(Runner):
         return Segments(table, calls, self.binding.numbers, executor)
 
     def _reserve(self, nbytes: int) -> None:
-        """Have an arena of so many bytes: a larger one is no memory of the instances that there are."""
-        if nbytes > self._reserved:
-            self.found.clear()
-            self.ends.look()  # which hold the memory that there was
-            self._reserved = max(nbytes, 2 * self._reserved)
-            self.memory, self.base = arena.allocate(self._reserved)
+        """Have an arena of so many bytes: a larger one is no memory of the instances that there are. Where it
+        cannot be had, there is none until the next one is asked for."""
+        if nbytes <= self._reserved:
+            return
+        self.found.clear()
+        self.ends.look()  # which hold the memory that there was
+        before, self._reserved, self.memory = self._reserved, 0, None
+        memory, self.base = arena.grown(nbytes, before)
+        self.memory, self._reserved = memory, len(memory)
 
     # -- being asked ---------------------------------------------------------------------------------------
 

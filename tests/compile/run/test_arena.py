@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jtorch.compile.run import arena
 from jtorch.compile.run.arena import ALIGNMENT, allocate
 
 
@@ -25,3 +26,25 @@ def test_buffers_do_not_overlap_and_every_byte_can_be_written():
 def test_negative_size():
     with pytest.raises(ValueError, match="-1 bytes"):
         allocate(-1)
+
+
+def test_a_larger_one_has_twice_the_size_where_there_is_so_much(monkeypatch):
+    real = arena.allocate
+
+    def allocate(nbytes):
+        if nbytes > 5000:
+            raise MemoryError
+        return real(nbytes)
+
+    monkeypatch.setattr(arena, "allocate", allocate)
+    for nbytes, before, expected in ((100, 80, 160), (100, 20, 100), (3000, 2600, 3000)):
+        assert len(arena.grown(nbytes, before)[0]) == expected
+    with pytest.raises(MemoryError):
+        arena.grown(6000, 10)
+
+
+def test_what_there_is_no_memory_for_is_said():
+    with pytest.raises(
+        MemoryError, match="there are no 1,152,921,504,606,846,976 bytes for what a compiled call"
+    ):
+        arena.allocate(1 << 60)

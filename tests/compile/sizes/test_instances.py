@@ -13,7 +13,7 @@ import jtorch
 from jtorch.compile.codegen.emitter import Edge, Pointer
 from jtorch.compile.graph.products import product_of
 from jtorch.compile.plan.pieces import divided
-from jtorch.compile.run import choice, instances
+from jtorch.compile.run import arena, choice, instances
 from jtorch.compile.run.steps_at_sizes import StepsAtSizes
 from jtorch.core import pieces
 from jtorch.core.dim import is_symbolic
@@ -221,6 +221,35 @@ def test_large_sizes_are_shared_by_threads_bit_for_bit(n):
         assert all(one == other for one, other in found.values())
     finally:
         threads.set_count(before)
+
+
+def pairs(x):
+    return x[:, None] * x / x.shape[0]
+
+
+NEEDY = {"sums": lambda x: pairs(x).cumsum(0).sum(1), "products": lambda x: (pairs(x) @ pairs(x)).sum(1)}
+
+
+@pytest.mark.parametrize("function", NEEDY.values(), ids=NEEDY)
+def test_a_size_for_which_there_is_no_memory_leaves_the_others_right(function, monkeypatch):
+    real, most = arena.allocate, 1 << 20
+
+    def allocate(nbytes):
+        if nbytes > most:
+            raise MemoryError(f"no {nbytes} bytes")
+        return real(nbytes)
+
+    monkeypatch.setattr(arena, "allocate", allocate)
+    step = jtorch.compile(function, dynamic=True)
+    for n in (10, 20, 3_000, 21, 250, 3_000, 300, 10, 350):
+        x = jtorch.arange(float(n)) / n
+        if n == 3_000:
+            with pytest.raises(MemoryError, match=r"no \d+ bytes"):
+                step(x)
+            continue
+        jtorch.testing.assert_close(step(x), function(x), rtol=1e-5, atol=1e-4)
+        runner = only_plan(step).runner
+        assert runner._reserved == runner.memory.nbytes <= most
 
 
 def recurrence(x, w, u):
