@@ -43,6 +43,13 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) or hasattr(value, "as_runtime_scalar")
 
 
+def is_one_number(value: Any) -> bool:
+    """The same of NumPy's real numbers, too: whether an op can check its range."""
+    return (
+        is_number(value) or isinstance(value, (np.floating, np.integer)) or getattr(value, "is_number", False)
+    )
+
+
 def is_operand(value: Any) -> bool:
     """Whether it is a number or holds some: NumPy makes numbers of other things, and of None nan."""
     dtype = getattr(value, "dtype", None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from jtorch.core.number_ranges import check_parameters, is_number
+from jtorch.core.number_ranges import check_parameters, is_one_number
 from jtorch.core.op import composite
 from jtorch.ops import axes as ax
 from jtorch.ops.complex import is_complex
@@ -145,7 +145,7 @@ def _(xp, g, x, low, high):
 
 @hardtanh.face
 def _(input, min_val=-1.0, max_val=1.0):
-    if is_number(min_val) and is_number(max_val) and min_val > max_val:
+    if is_one_number(min_val) and is_one_number(max_val) and min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     return (input, min_val, max_val), {}
 
@@ -163,7 +163,7 @@ def _(xp, g, x, alpha):
 
 @celu.face
 def _(input, alpha=1.0):
-    if is_number(alpha) and alpha == 0:
+    if is_one_number(alpha) and alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     if alpha.__class__ is not float or not -128 <= alpha <= 127:  # nearly none
         check_parameters(input, alpha)

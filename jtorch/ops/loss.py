@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from jtorch.core.number_ranges import is_number
+from jtorch.core.number_ranges import is_one_number
 from jtorch.core.op import composite
 from jtorch.core.sizes import real
 
@@ -89,7 +89,7 @@ def _(xp, g, x, target, beta, needs, reduction):
 @smooth_l1_loss.face
 def _(input, target, reduction="mean", beta=1.0):
     check_reduction(reduction)
-    if is_number(beta) and not beta > 0:
+    if is_one_number(beta) and not beta > 0:
         if beta != 0:
             raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
         raise NotImplementedError("smooth_l1_loss(beta=0) is l1_loss: call that")
@@ -113,7 +113,7 @@ def _(xp, g, x, target, delta, needs, reduction):
 @huber_loss.face
 def _(input, target, reduction="mean", delta=1.0):
     check_reduction(reduction)
-    if is_number(delta) and not delta > 0:
+    if is_one_number(delta) and not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     return (input, target, delta), {"reduction": reduction}
 

@@ -6,7 +6,7 @@ NaN stays NaN where PyTorch keeps it, so the test that fails for NaN picks the b
 from __future__ import annotations
 
 from jtorch.core.dtypes import LONG_NAMES
-from jtorch.core.number_ranges import PLAIN, check_number, is_number, largest, whole
+from jtorch.core.number_ranges import PLAIN, check_number, is_one_number, largest, whole
 from jtorch.core.op import composite
 
 
@@ -76,7 +76,7 @@ def _(xp, g, x, bound):
 @softshrink.face
 def _(input, lambd=0.5):
     dtype = input.dtype.numpy
-    if is_number(lambd) and dtype.kind in "fV" and not 0 <= lambd <= largest(dtype):
+    if is_one_number(lambd) and dtype.kind in "fV" and not 0 <= lambd <= largest(dtype):
         raise RuntimeError(
             f"lambda must be in range [0, {largest(dtype):g}] for input dtype {LONG_NAMES[dtype.name]}, but "
             f"found {lambd:g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 
 import jtorch
@@ -367,3 +368,27 @@ def test_a_divisor_that_is_0_is_an_error_though_nobody_reads_the_quotient():
                 else:
                     with pytest.raises(RuntimeError, match=r"ZeroDivisionError|division by zero"):
                         step(y, q, {"by": q})
+
+
+CHECKED = {
+    "huber_loss": lambda x, a: F.huber_loss(x, x * 2, delta=a),
+    "smooth_l1_loss": lambda x, a: F.smooth_l1_loss(x, x * 2, beta=a),
+    "hardtanh": lambda x, a: F.hardtanh(x, -a, a),
+    "softshrink": lambda x, a: F.softshrink(x, a),
+}
+
+
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32])
+@pytest.mark.parametrize("name", CHECKED)
+def test_numbers_of_numpy_are_checked_at_each_call_too(name, kind):
+    function, x = CHECKED[name], jtorch.tensor([-1.0, 0.5, 2.0])
+    step = jtorch.compile(function)
+    for value in (0.5, -1.0, 0.25, -0.5, 0.75):
+        found = []
+        for f in (function, step):
+            try:
+                found.append(f(x, kind(value)).tolist())
+            except (RuntimeError, ValueError) as error:
+                found.append(type(error).__name__)
+        assert found[0] == found[1]
+        assert isinstance(found[0], str) == (value < 0)

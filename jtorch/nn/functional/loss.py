@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from jtorch.core.number_ranges import is_number, number_type
+from jtorch.core.number_ranges import is_one_number, number_type
 from jtorch.eager.public import Tensor, autocasts, check_tensors, functions, holds, ones_like, ops
 from jtorch.nn.functional._reduction import chosen, reduced
 
@@ -97,7 +97,7 @@ def smooth_l1_loss(
     """
     _warn_of_sizes(input, target)
     reduction = chosen(reduction, size_average, reduce)
-    if is_number(beta) and beta == 0:
+    if is_one_number(beta) and beta == 0:
         return functions.l1_loss(input, target, reduction)
     return functions.smooth_l1_loss(input, target, reduction, beta)
 
