@@ -6,6 +6,7 @@ import ctypes
 import enum
 import functools
 import gc
+import importlib.util
 import inspect
 import os
 import sys
@@ -239,7 +240,12 @@ def _spelt(folders: Iterable[str]) -> tuple[str, ...]:
 
 _STANDARD = _spelt(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib"))
 _PACKAGE = Path(__file__).parents[2]
-_LIBRARY_FOLDERS = _spelt(map(str, (_PACKAGE, *(Path(m.__file__ or "").parent for m in (np, scipy)))))
+_COMPILERS = (importlib.util.find_spec(name) for name in ("numba", "llvmlite"))  # not imported for that
+_LIBRARY_FILES = (
+    *(m.__file__ for m in (np, scipy)),
+    *(spec.origin for spec in _COMPILERS if spec is not None),
+)
+_LIBRARY_FOLDERS = _spelt(map(str, (_PACKAGE, *(Path(file or "").parent for file in _LIBRARY_FILES))))
 _HOOKS = tuple(  # which set attributes of modules at each call, and are looked at like the user's own code
     str(_PACKAGE / "nn" / "utils" / name) for name in ("weight_norm.py", "spectral_norm.py", "pruning.py")
 )
@@ -248,7 +254,8 @@ _OPAQUE = ("<frozen ", "<jtorch ", "<__array_function__", *_LIBRARY_FOLDERS)
 
 def is_observed(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     """Whether a frame of ``code`` with these globals is looked into: not in jtorch, the standard library,
-    NumPy or SciPy, nor where the interpreter interrupts the function by itself to collect garbage."""
+    NumPy, SciPy or Numba, whose callbacks come when garbage is collected, nor where the interpreter calls by
+    itself for that."""
     file = code.co_filename
     if file in _HOOKS and code.co_name == "__call__":
         return True
