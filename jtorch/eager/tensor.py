@@ -339,8 +339,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
             raise RuntimeError(
                 "data set to a tensor that requires gradients must be floating point or complex dtype"
             )
-        if self._data is not value._data:
-            op_module.CONTEXT.get().evaluator.rebinding(self, value)
+        op_module.CONTEXT.get().evaluator.rebinding(self, value)
         set_memory(self, value._data)
 
     @property

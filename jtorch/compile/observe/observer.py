@@ -97,6 +97,7 @@ class Observer(Reading, Writing):
         self.apart: types.FrameType | None = None  # an import, or a call of logging
         self.refused: list[BaseException] = []  # what ended the recording, whatever the function did then
         self.versions_before: dict[int, tuple[list, int]] = {}  # id of a moved version cell -> it, as it was
+        self.rebound: dict[int, list] = {}  # version cells of tensors that it gives other memory
         self.modules: dict[int, Any] = {}  # those that were called, see ``library``
         self.relied = Relied(self.inside)
         self.classes: dict[type, bool] = {}  # of which classes they are, and whether jtorch's code runs

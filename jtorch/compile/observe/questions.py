@@ -81,7 +81,8 @@ class VersionRead(Read):
 def see_tensor(observer: Observer, frame: types.FrameType | None, tensor: Any, name: str) -> None:
     """``tensor.name`` is about to be asked."""
     place = observer.places.get(id(tensor))
-    if place is None and tensor._data.__class__ not in ARRAYS:  # made by the function
+    is_made = tensor._data.__class__ not in ARRAYS and id(tensor._cell) not in observer.rebound
+    if place is None and (is_made or (name != "_version" and tensor._data.__class__ not in ARRAYS)):
         return
     written = observer.versions_before.get(id(tensor._cell))  # by the function
     version = tensor._version if written is None else int(written[1])

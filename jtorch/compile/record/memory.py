@@ -381,21 +381,31 @@ class Memory(Evaluator):
         return id(tensor) in self.places
 
     def rebinding(self, tensor: Any, value: Any) -> None:
-        outside = tensor._data.__class__ in ARRAYS or self.is_argument(tensor)
+        outside, is_grad = (
+            tensor._data.__class__ in ARRAYS or self.is_argument(tensor),
+            _is_outer_grad(tensor),
+        )
         if id(tensor) not in self.rebound and not (
-            outside and (tensor._requires_grad or not self.made(tensor))
+            is_grad or (outside and (tensor._requires_grad or not self.made(tensor)))
         ):
             return
         self.only_now("gives a tensor other memory")
         self.leave_turn("gives a tensor other memory")
-        if self.observer is None or self.is_argument(tensor) or not may_be_rebound(tensor, value):
+        may_be = not is_grad and not self.is_argument(tensor) and may_be_rebound(tensor, value)
+        if self.observer is None or not may_be:
             raise CompileError(
                 f"{user_source()}: '{self.name}' gives a tensor from outside other memory (.data =, set_(), "
                 "resize_(), an out= of another shape), which a recording would not do again: change its "
                 "elements by copy_(), or do it outside."
             )
         self.rebound[id(tensor)] = tensor
+        self.observer.rebound[id(tensor._cell)] = tensor._cell
         self.observer.effects.write(TensorMemory(tensor, "data"), wrap(value._data), changes=False)
+
+
+def _is_outer_grad(tensor: Any) -> bool:
+    """Whether ``tensor`` is a gradient that was there before."""
+    return getattr(getattr(tensor._data, "storage", None), "grad", None) is not None
 
 
 def check_dtype(dtype: np.dtype) -> None:

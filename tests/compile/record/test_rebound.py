@@ -94,7 +94,7 @@ def without_reading_it(p, x, kept):
     return p + x
 
 
-@recorded
+@eager
 def the_same_again(p, x, kept):
     p.data = p.data
     return p + x
@@ -486,6 +486,77 @@ def test_its_version_stays():
     for _ in range(3):
         f(jtorch.ones(3))
     assert p._version == version
+
+
+def test_its_version_is_that_of_each_call_where_it_is_asked_afterwards():
+    def run(wrap):
+        p, found = jtorch.nn.Parameter(jtorch.ones(2)), []
+
+        @wrap
+        def f(x):
+            p.data = x * 2
+            return p._version, p.detach()._version
+
+        for _ in range(4):
+            found.append(f(jtorch.ones(2)))
+            with jtorch.no_grad():
+                p.add_(1)
+        return found
+
+    both_ways(run)
+
+
+def test_a_gradient_that_was_there_is_given_other_memory():
+    def clipped(wrap):
+        p, found = jtorch.nn.Parameter(jtorch.ones(2)), []
+        optimizer = jtorch.optim.SGD([p], lr=1.0)
+
+        @wrap
+        def clip():
+            p.grad.data = p.grad.data.clamp(-0.1, 0.1)
+
+        for k in range(1, 4):
+            optimizer.zero_grad()
+            (p * k).sum().backward()
+            clip()
+            optimizer.step()
+            found += state_of(p, p.grad)
+        return found
+
+    def divided(wrap):
+        p, found = jtorch.nn.Parameter(jtorch.ones(2)), []
+
+        @wrap
+        def step(x, is_last):
+            (p * x).sum().backward()
+            if is_last:
+                p.grad.data = p.grad.data / 2
+
+        for k in range(4):
+            step(jtorch.full((2,), k + 1.0), k % 2 == 1)
+            found += state_of(p.grad)
+        return found
+
+    both_ways(clipped)
+    both_ways(divided)
+
+
+def test_memory_that_two_have_already_may_not_be_theirs_later():
+    def run(wrap):
+        a, b = (jtorch.nn.Parameter(jtorch.full((2,), k)) for k in (0.0, 1.0))
+        a.data = b.data
+
+        @wrap
+        def f(x):
+            a.data = b.data
+            return x * 2
+
+        f(jtorch.ones(2))
+        a.data = jtorch.full((2,), 5.0)
+        f(jtorch.ones(2))
+        return state_of(a, b)
+
+    both_ways(run)
 
 
 def test_views_that_were_taken_outside_stay_as_they_were():
