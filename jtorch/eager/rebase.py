@@ -183,8 +183,12 @@ def tell_noted(cell: list, base: Tensor | None = None) -> None:
 
 def refuse_use(view: Tensor) -> None:
     """``view`` was made under ``no_grad`` and written to there: PyTorch refuses to use it where gradients
-    flow. What a recording writes to stays a constant."""
-    if reads_elements() and not isinstance(view._node, Overwritten) and view._data.dtype.kind in "fcV":
+    flow. What a recording writes to outside stays a constant."""
+    if (
+        (reads_elements() or not has_elements(view))
+        and not isinstance(view._node, Overwritten)
+        and view._data.dtype.kind in "fcV"
+    ):
         sentence = UNKNOWN_VIEW.replace(_WRITTEN, _WRITTEN_ELSEWHERE)
         rehang(view, Overwritten(view, sentence, edge_of(view._base)), 0)
 

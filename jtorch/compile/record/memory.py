@@ -7,6 +7,7 @@ variable, through the views. So in-place programs become pure graphs.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -34,7 +35,7 @@ from jtorch.core.strides import contiguous_strides, is_crowded
 from jtorch.eager.batching.values import ESCAPED, Batched
 from jtorch.eager.begun import Begun
 from jtorch.eager.on_device import COMPUTE, MIXED
-from jtorch.eager.tensor import wrap
+from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops.slicing import OVERLAPPING
 
 CROWDED = (
@@ -381,10 +382,10 @@ class Memory(Evaluator):
         return id(tensor) in self.places
 
     def rebinding(self, tensor: Any, value: Any) -> None:
-        outside, is_grad = (
-            tensor._data.__class__ in ARRAYS or self.is_argument(tensor),
-            _is_outer_grad(tensor),
-        )
+        if tensor._data is value._data and not self._others_share(tensor):
+            return
+        outside = tensor._data.__class__ in ARRAYS or self.is_argument(tensor)
+        is_grad = _is_outer_grad(tensor)
         if id(tensor) not in self.rebound and not (
             is_grad or (outside and (tensor._requires_grad or not self.made(tensor)))
         ):
@@ -401,6 +402,15 @@ class Memory(Evaluator):
         self.rebound[id(tensor)] = tensor
         self.observer.rebound[id(tensor._cell)] = tensor._cell
         self.observer.effects.write(TensorMemory(tensor, "data"), wrap(value._data), changes=False)
+
+    def _others_share(self, tensor: Any) -> bool:
+        """Whether other tensors from outside have the very array of ``tensor``: to be given that of one of
+        them is nothing as long as they do."""
+        array = tensor._data
+        if array.__class__ not in ARRAYS:
+            return False
+        holders = (held for held in gc.get_referrers(array) if isinstance(held, Tensor))
+        return any(held is not tensor and not self.began(held) for held in holders)
 
 
 def _is_outer_grad(tensor: Any) -> bool:

@@ -70,7 +70,7 @@ class CudaSizes(Runner):
     def _made(self, sizes: tuple[int, ...]) -> Instance:
         space = self.functions | dict(zip(self.names, sizes, strict=True))
         code = emit_cuda(planned(at_sizes(self.graph, space), self.code.plan.destinations, Timings()))
-        if self.room.is_short:
+        if self.room.is_short and self.room.block.nbytes:
             self.found.clear()  # or the memory that they are in would stay
         self.room.begin()
         try:
@@ -115,7 +115,7 @@ class CudaSizes(Runner):
 class Room:
     """Memory on a device that several graphs have in turn. What finds no room in it has memory of its own."""
 
-    _ALIGNMENT, _MORE = 256, 1.25
+    _ALIGNMENT, _MORE = 256, 1.5
 
     def __init__(self, device: Device) -> None:
         self.device, self.block = device, device.allocate(0)

@@ -94,7 +94,7 @@ def without_reading_it(p, x, kept):
     return p + x
 
 
-@eager
+@recorded
 def the_same_again(p, x, kept):
     p.data = p.data
     return p + x
