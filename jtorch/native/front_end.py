@@ -44,18 +44,17 @@ def kernel_module(
 
 
 _VECTOR, _TOGETHER = 16, 64  # elements of a vector, and of four, at most
-_I1, _I32 = ir.IntType(1), ir.IntType(32)
 # four turns, or four vectors of turns, side by side
-_INTERLEAVED = (("llvm.loop.interleave.count", ir.Constant(_I32, 4)),)
+_INTERLEAVED = "llvm.loop.interleave.count", ir.Constant(ir.IntType(32), 4)
 # all turns by vectors, the last with a mask
-_MASKED = (("llvm.loop.vectorize.predicate.enable", ir.Constant(_I1, 1)),)
+_MASKED = "llvm.loop.vectorize.predicate.enable", ir.Constant(ir.IntType(1), 1)
 
 
-def _hints(module: ir.Module, *facts: tuple[str, ir.Constant]) -> ir.MDValue:
+def _told(module: ir.Module, fact: tuple[str, ir.Constant]) -> ir.MDValue:
     """What LLVM is told of a loop."""
-    hints = tuple(module.add_metadata([*fact]) for fact in facts)
-    loop = ir.MDValue(module, hints, name=str(len(module.metadata)))
-    loop.operands = (loop, *hints)  # itself first: no other loop has it
+    hint = module.add_metadata([*fact])
+    loop = ir.MDValue(module, (hint,), name=str(len(module.metadata)))
+    loop.operands = (loop, hint)  # itself first: no other loop has it
     return loop
 
 
@@ -221,15 +220,14 @@ class _Body(Expressions):
         if not isinstance(statement.target, ast.Name) or statement.orelse:
             raise UnwrittenError("a loop other than over a range")
         calls, waits = self._chain(statement.body) if step == 1 else (0, False)
-        module = self.function.module
-        hint = _hints(module, *_INTERLEAVED) if calls > 1 and not waits else None
+        fact = _INTERLEAVED if calls > 1 and not waits else None
         if self._loops and calls:
-            together = _TOGETHER if hint else 2 * _VECTOR if waits else _VECTOR
-            middle = self._multiple(first.value, last.value, together)
-            self._turns(statement, first.value, first, last.of("i64", middle), step, hint)
-            self._turns(statement, middle, first, last, step, _hints(module, *_MASKED))
+            together = _TOGETHER if fact else 2 * _VECTOR if waits else _VECTOR
+            middle = first.of("i64", self._multiple(first.value, last.value, together))
+            self._turns(statement, first, middle, step, fact)
+            self._turns(statement, middle, last, step, _MASKED)
         else:
-            self._turns(statement, first.value, first, last, step, hint)
+            self._turns(statement, first, last, step, fact)
 
     def _multiple(self, first: ir.Value, last: ir.Value, together: int) -> ir.Value:
         """Where the last whole ``together`` turns from ``first`` on end."""
@@ -237,13 +235,11 @@ class _Body(Expressions):
         count = self.builder.select(self.builder.icmp_signed(">", count, zero), count, zero)
         return self.builder.add(first, self.builder.and_(count, ir.Constant(I64, -together)))
 
-    def _turns(
-        self, statement: ast.For, begin: Any, first: LLVMValue, last: LLVMValue, step: int, hint: Any = None
-    ) -> None:
-        """Those from ``begin`` to ``last``; LLVM is told the ``hint``."""
+    def _turns(self, statement: ast.For, first: LLVMValue, last: LLVMValue, step: int, fact: Any) -> None:
+        """Those from ``first`` to ``last``; LLVM is told the ``fact``, if it is one."""
         assert isinstance(statement.target, ast.Name)
         turn = self.places.alloca(I64)
-        self.builder.store(begin, turn)
+        self.builder.store(first.value, turn)
         test, body, following, after = self.blocks("test", "turn", "next", "after")
         self.builder.branch(test)
         self.builder.position_at_end(test)
@@ -261,8 +257,8 @@ class _Body(Expressions):
         flags = ("nsw",) if abs(step) == 1 else ()
         self.builder.store(self.builder.add(at, ir.Constant(I64, step), flags=flags), turn)
         back = self.builder.branch(test)
-        if hint is not None:
-            back.set_metadata("llvm.loop", hint)
+        if fact is not None:
+            back.set_metadata("llvm.loop", _told(self.function.module, fact))
         self.builder.position_at_end(after)
 
     def _strides_of_functions(self, tree: ast.FunctionDef) -> set[str]:

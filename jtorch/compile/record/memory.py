@@ -68,9 +68,8 @@ class Memory(Evaluator):
         self.versions: dict[int, tuple[list, int]] = {}  # cells of written tensors, and what they held before
         self.written_picks: list[tuple[Any, Any]] = []  # tensors that were written through, and where
         self.rebound: dict[int, Any] = {}  # by its id, a tensor from outside that gets other memory
-        self.own_arrays: dict[
-            int, tuple[np.ndarray, Any]
-        ] = {}  # by its id, the array of each, and the tensor
+        # by its id, the array of each, and the tensor
+        self.own_arrays: dict[int, tuple[np.ndarray, Any]] = {}
         self.begun: Begun = {}  # tensors over plain memory that began inside
         self.lent: list[np.ndarray] = []  # arrays among the arguments, as the function sees them
         self.numpy_arrays = NumpyArrays()

@@ -199,7 +199,7 @@ def where(condition: Array, x: Any, y: Any) -> Array:
     """
     dtype: Any = getattr(x, "dtype", None) or getattr(y, "dtype", None)
     if dtype is not None and dtype.kind == "V":  # beside which NumPy takes a number for one of float64
-        x, y = np.asarray(x, dtype), np.asarray(y, dtype)
+        x, y = (v if hasattr(v, "dtype") else np.asarray(v, dtype) for v in (x, y))
     integer = _INTEGER.get(dtype) if condition.size > 512 else None
     if integer is None or not (_has_bits(x, dtype) and _has_bits(y, dtype)):
         return np.where(condition, x, y)

@@ -53,26 +53,32 @@ def off(expected: np.ndarray, found: np.ndarray) -> float:
     return float(np.abs(expected.astype(np.float64) - found).max()) / largest
 
 
-def workload(name: str, steps: int):
-    """(the machine on the device, how far each output is from the CPU's) after some steps of a workload."""
+def both(name: str, steps: int):
+    """(the machine of the CPU, that on the device) after some steps of a workload."""
     jtorch.manual_seed(0)
     program = ROWS.get(name, transformer.WORKLOAD).torch_like(jtorch)
     cpu, cuda = machines(program.step, list(program.arguments[0]))
     for _ in range(steps):
         assert cpu.run() == 0 == cuda.run()
+    return cpu, cuda
+
+
+def workload(name: str, steps: int):
+    """(the machine on the device, how far each output is from the CPU's) after some steps of a workload."""
+    cpu, cuda = both(name, steps)
     return cuda, [off(a, b) for a, b in zip(cpu.outputs, cuda.outputs, strict=True)]
 
 
-def assert_but_for_parameters(name: str, tolerance: float, others: float = 2e-6, steps: int = 1) -> None:
-    """All ``others`` are within so much. Where a gradient is nearly 0 Adam's first step divides it by its
+def assert_but_for_parameters(name: str, tolerance: float) -> None:
+    """All else is within 2e-6 after a step. Where a gradient is nearly 0 Adam's first step divides it by its
     own size, so another order of sums, which processors have, moves the parameter by another step."""
-    machine, found = workload(name, steps)
+    machine, found = workload(name, 1)
     plan = machine.runner.plan
     inputs = [np.abs(a).max() for a in machine.inputs]
     moved = {d.index for d in plan.destinations if d.kind == "write" and inputs[d.index] > 0}
     for distance, destination in zip(found, plan.destinations, strict=True):
         is_parameter = destination.kind == "write" and destination.index in moved
-        assert distance <= (tolerance if is_parameter else others)
+        assert distance <= (tolerance if is_parameter else 2e-6)
 
 
 # -- training steps ------------------------------------------------------------------------------------------
@@ -81,7 +87,18 @@ def assert_but_for_parameters(name: str, tolerance: float, others: float = 2e-6,
 @pytest.mark.slow
 @each("name", ["toy", "rnn_cell", "mlp"])
 def test_a_training_step_is_that_of_the_cpu(name):
-    assert_but_for_parameters(name, 2e-6, STEP_TOLERANCE, steps=2)
+    """Elements of parameters whose gradient is nearly 0 are not looked at: see above."""
+    cpu, cuda = both(name, 2)
+    writes = [k for k, d in enumerate(cuda.runner.plan.destinations) if d.kind == "write"]
+    # parameters are written first, their gradients given last
+    n = len(cpu.outputs) - 1 - writes[-1] if writes else 0
+    sizes = dict(zip(writes[:n], map(np.abs, cpu.outputs[len(cpu.outputs) - n :]), strict=True))
+    for k, (a, b) in enumerate(zip(cpu.outputs, cuda.outputs, strict=True)):
+        if k in sizes:
+            counts = (sizes[k] > 1e-3 * sizes[k].max()) | (sizes[k] == 0)
+            assert counts.shape == a.shape and counts.mean() > 0.9
+            a, b = a[counts], b[counts]
+        assert off(a, b) <= STEP_TOLERANCE
 
 
 @pytest.mark.slow
