@@ -220,6 +220,6 @@ def test_methods_of_these_names(library):
         with whole, pytest.raises(RuntimeError, match="does not have unique dim order"):
             x.reshape(1, 1, 3, 4).dim_order(ambiguity_check=checked)
     assert x.reshape(1, 3, 4).dim_order(ambiguity_check=[L.contiguous_format]) == (0, 1, 2)
-    with pytest.raises(TypeError, match="must be a bool or a list of memory formats"):
+    with whole, pytest.raises(TypeError, match="must be a bool or a list of memory formats"):
         x.dim_order(ambiguity_check=1)
     assert x.reshape(1, 3, 2, 2).to(memory_format=L.channels_last).dim_order() == (0, 2, 3, 1)
