@@ -185,6 +185,18 @@ def test_importing_jtorch_imports_no_numba():
         assert f"'{heavy}'" not in loaded, f"import jtorch loads {heavy}"
 
 
+def test_a_recording_imports_no_special_functions():
+    """Whether an op takes a dtype is asked with no elements, and importing SciPy for that doubled a call."""
+    program = (
+        "import sys, jtorch, jtorch.nn.functional as F\n"
+        "step = jtorch.compile(lambda x: (F.gelu(x) * jtorch.sigmoid(x) + jtorch.erfc(x)).sum())\n"
+        "print(step(jtorch.ones(3)).item(), 'scipy.special' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    value, loaded = told.split()
+    assert float(value) == pytest.approx(2.317115, rel=1e-6) and loaded == "False", told
+
+
 @each(
     "path",
     [p for p in FILES if "compile" in p.relative_to(PACKAGE).parts and p.name != "rules.py"],

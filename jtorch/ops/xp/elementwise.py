@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt
+from jtorch.ops.xp._special import of_scipy as _of_scipy
 
 Array = np.ndarray
 _UINT32 = np.dtype(np.uint32)
@@ -65,15 +66,11 @@ def _check_divisor(x: Array, y: Array) -> None:
 def sigmoid(x: Array) -> Array:
     if x.dtype.kind == "c":  # which SciPy lacks
         return np.reciprocal(1 + np.exp(-x))
-    from scipy import special  # here, because importing it takes 0.2 s and most programs never need it
-
-    return np.asarray(special.expit(x)).astype(x.dtype, copy=False)  # SciPy has no float16
+    return _of_scipy("expit", x)
 
 
 def erf(x: Array) -> Array:
-    from scipy import special
-
-    return np.asarray(special.erf(x)).astype(x.dtype, copy=False)
+    return _of_scipy("erf", x)
 
 
 def sign(x: Array) -> Array:

@@ -1,48 +1,40 @@
-"""Special functions, by SciPy. Imported where they are used: that takes 0.2 s and most programs never do."""
+"""Special functions, by SciPy, which is imported where they are used."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from jtorch.ops.xp._special import of_scipy as _of_scipy
 
 Array = np.ndarray
 
 
-def _scipy(name: str, *arguments: Any) -> Array:
-    """SciPy's function ``name`` in the dtype of the arguments: by itself it may be float64."""
-    from scipy import special
-
-    dtype = next(a.dtype for a in arguments if isinstance(a, np.ndarray | np.generic))
-    return np.asarray(getattr(special, name)(*arguments)).astype(dtype, copy=False)
-
-
 def erfc(x: Array) -> Array:
-    return _scipy("erfc", x)
+    return _of_scipy("erfc", x)
 
 
 def erfinv(x: Array) -> Array:
-    return np.copysign(_scipy("erfinv", x), x)  # SciPy drops the sign of -0.0
+    return np.copysign(_of_scipy("erfinv", x), x)  # SciPy drops the sign of -0.0
 
 
 def erfcx(x: Array) -> Array:
-    return _scipy("erfcx", x)
+    return _of_scipy("erfcx", x)
 
 
 def ndtri(x: Array) -> Array:
-    return _scipy("ndtri", x)
+    return _of_scipy("ndtri", x)
 
 
 def log_ndtr(x: Array) -> Array:
-    return _scipy("log_ndtr", x)
+    return _of_scipy("log_ndtr", x)
 
 
 def lgamma(x: Array) -> Array:
-    return np.where(np.isneginf(x), -x, _scipy("gammaln", x))  # SciPy gives -inf at -inf, C99 inf
+    return np.where(np.isneginf(x), -x, _of_scipy("gammaln", x))  # SciPy gives -inf at -inf, C99 inf
 
 
 def digamma(x: Array) -> Array:
-    return _scipy("psi", x)
+    return _of_scipy("psi", x)
 
 
 def polygamma(x: Array, *, n: int) -> Array:
@@ -52,65 +44,65 @@ def polygamma(x: Array, *, n: int) -> Array:
 
 
 def gammainc(x: Array, y: Array) -> Array:
-    return _scipy("gammainc", x, y)
+    return _of_scipy("gammainc", x, y)
 
 
 def gammaincc(x: Array, y: Array) -> Array:
-    return _scipy("gammaincc", x, y)
+    return _of_scipy("gammaincc", x, y)
 
 
 def zeta(x: Array, y: Array) -> Array:
     # at infinity SciPy has the limit, PyTorch's series no number
     kept = np.result_type(x, y)  # either may be a number
-    return np.where(np.isposinf(y) & (x != 1), np.nan, _scipy("zeta", x, y)).astype(kept, copy=False)
+    return np.where(np.isposinf(y) & (x != 1), np.nan, _of_scipy("zeta", x, y)).astype(kept, copy=False)
 
 
 def i0(x: Array) -> Array:
-    return _scipy("i0", x)
+    return _of_scipy("i0", x)
 
 
 def i0e(x: Array) -> Array:
-    return _scipy("i0e", x)
+    return _of_scipy("i0e", x)
 
 
 def i1(x: Array) -> Array:
-    return _scipy("i1", x)
+    return _of_scipy("i1", x)
 
 
 def i1e(x: Array) -> Array:
-    return _scipy("i1e", x)
+    return _of_scipy("i1e", x)
 
 
 def bessel_j0(x: Array) -> Array:
-    return _scipy("j0", x)
+    return _of_scipy("j0", x)
 
 
 def bessel_j1(x: Array) -> Array:
-    return _scipy("j1", x)
+    return _of_scipy("j1", x)
 
 
 def bessel_y0(x: Array) -> Array:
-    return _scipy("y0", x)
+    return _of_scipy("y0", x)
 
 
 def bessel_y1(x: Array) -> Array:
-    return _scipy("y1", x)
+    return _of_scipy("y1", x)
 
 
 def modified_bessel_k0(x: Array) -> Array:
-    return _scipy("k0", x)
+    return _of_scipy("k0", x)
 
 
 def modified_bessel_k1(x: Array) -> Array:
-    return _scipy("k1", x)
+    return _of_scipy("k1", x)
 
 
 def scaled_modified_bessel_k0(x: Array) -> Array:
-    return _scipy("k0e", x)
+    return _of_scipy("k0e", x)
 
 
 def scaled_modified_bessel_k1(x: Array) -> Array:
-    return _scipy("k1e", x)
+    return _of_scipy("k1e", x)
 
 
 def spherical_bessel_j0(x: Array) -> Array:
