@@ -40,17 +40,29 @@ class Source:
 def user_source() -> Source:
     """The innermost frame outside the jtorch package and the standard library: the line the user wrote."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and not is_users(frame.f_code.co_filename):
+    while not _IS_USERS[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
-    return Source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    return _source(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
-@functools.lru_cache(maxsize=4096)  # asked for each frame, at each op that is recorded
+_source = functools.lru_cache(maxsize=4096)(Source)  # one for all that a line records
+
+
+class _Asked(dict[str, bool]):
+    """Of files, whether they are the user's: asked for each frame, at each op that is recorded."""
+
+    def __missing__(self, file: str) -> bool:
+        standard = file.startswith(_STANDARD) and "site-packages" not in file and "dist-packages" not in file
+        self[file] = found = not standard and not file.startswith(NOT_THE_USERS)
+        return found
+
+
+_IS_USERS = _Asked()
+
+
 def is_users(file: str) -> bool:
     """Whether code of the user's, or of a library that is none of Python's own, is in ``file``."""
-    if file.startswith(NOT_THE_USERS):
-        return False
-    return not file.startswith(_STANDARD) or "site-packages" in file or "dist-packages" in file
+    return _IS_USERS[file]
 
 
 def add_line(error: Exception) -> None:

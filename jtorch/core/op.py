@@ -573,14 +573,17 @@ def infer(
     return list(zip(output_dtypes(op, dtypes, statics), many, strict=True))
 
 
+_FIXED_DTYPES = {"compare": np.dtype(np.bool_), "logical": np.dtype(np.bool_), "index": np.dtype(np.int64)}
+
+
 def output_dtypes(op: Op, dtypes: Sequence[np.dtype], statics: dict[str, Any]) -> list[np.dtype]:
     rule = op.dtype
     if callable(rule):
         found = rule(dtypes, statics)
         return list(found) if op.n_outputs > 1 else [found]
-    fixed = {"compare": np.dtype(np.bool_), "logical": np.dtype(np.bool_), "index": np.dtype(np.int64)}
-    if rule in fixed:
-        return [fixed[rule]] * op.n_outputs
+    fixed = _FIXED_DTYPES.get(rule)
+    if fixed is not None:
+        return [fixed] * op.n_outputs
     if rule == "static":
         return [np.dtype(statics["dtype"])] * op.n_outputs
     if rule == "where":

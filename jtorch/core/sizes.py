@@ -90,6 +90,8 @@ def computed(dtype: np.dtype, f: Callable, values: Sequence[Any]) -> Any:
 
 def broadcast(*shapes: tuple) -> tuple:
     """``np.broadcast_shapes(*shapes)``"""
+    if shapes and all(shape is shapes[0] for shape in shapes):
+        return shapes[0]  # as that of what was computed from it most often is
     if not any(type(n) is Dim for shape in shapes for n in shape):
         return np.broadcast_shapes(*shapes)
     out: list[Any] = []

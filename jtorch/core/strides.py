@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
 Numbers = tuple[int, ...]
@@ -13,7 +11,10 @@ def contiguous_strides(shape: Numbers) -> Numbers:
     """Strides in elements of a row-major array of ``shape``."""
     if not shape:
         return ()
-    return tuple(itertools.accumulate(reversed((*shape[1:], 1)), lambda a, b: a * b))[::-1]
+    found = [1]
+    for n in shape[:0:-1]:
+        found.append(n * found[-1])
+    return tuple(found[::-1])
 
 
 def expanded_strides(sizes: Numbers, strides: Numbers, shape: Numbers) -> Numbers:

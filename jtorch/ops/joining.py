@@ -48,19 +48,20 @@ def _cat_shape(*shapes, axis):
 def _cat_map(coordinates, shapes, axis):
     starts = list(itertools.accumulate((s[axis] for s in shapes), initial=0))
     place = coordinates[axis]
+    reads = [
+        ix.Read(k, (*coordinates[:axis], place - start, *coordinates[axis + 1 :]))
+        for k, start in enumerate(starts[:-1])
+    ]
+    return _one_of(reads, starts, place, 0, len(shapes))
 
-    def read(k):
-        at = list(coordinates)
-        at[axis] = place - starts[k]
-        return ix.Read(k, tuple(at))
 
-    def choice(first, last):
-        if last - first == 1:
-            return read(first)
-        middle = (first + last) // 2
-        return ix.Select(place < starts[middle], choice(first, middle), choice(middle, last))
-
-    return choice(0, len(shapes))
+def _one_of(reads, starts, place, first, last):
+    """The one of ``reads[first:last]`` in which ``place`` lies, by halves."""
+    if last - first == 1:
+        return reads[first]
+    middle = (first + last) // 2
+    halves = (_one_of(reads, starts, place, *part) for part in ((first, middle), (middle, last)))
+    return ix.Select(place < starts[middle], *halves)
 
 
 @view(

@@ -139,20 +139,18 @@ class Emitter(ABC):
 
     def _needed(self, wanted: list[Value]) -> list[Value]:
         """The values under ``wanted``, parts first."""
-        seen: set[Value] = set()
-        order: list[Value] = []
-
-        def visit(value: Value) -> None:
-            if value in seen:
-                return
-            seen.add(value)
-            for part in parts_of(value, self.known):
-                visit(part)
-            order.append(value)
-
-        for value in wanted:
-            visit(value)
-        return order
+        order: dict[Value, None] = {}
+        stack = [(value, False) for value in reversed(wanted)]
+        while stack:
+            value, ready = stack.pop()
+            if value in order:
+                continue
+            if ready:
+                order[value] = None
+            else:
+                stack.append((value, True))
+                stack += [(part, False) for part in reversed(parts_of(value, self.known))]
+        return list(order)
 
     # -- values -----------------------------------------------------------------------------------------
 

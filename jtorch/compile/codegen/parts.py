@@ -73,16 +73,16 @@ def pay(nest: Nest, is_cut: Callable[[Value], bool]) -> bool:
 
 def count(stores: Iterable[Store], is_cut: Callable[[Value], bool]) -> int:
     """In how many parts the loop would be, up to one more than MOST."""
+    return _below(list(stores), is_cut, {}, MOST)
 
-    def below(known: dict[Value, bool], room: int) -> int:
-        comparison = next_comparison(stores, known, is_cut)
-        if comparison is None or room < 1:
-            return 1
-        first = below({**known, comparison: True}, room - 1)
-        return first + below({**known, comparison: False}, room - first)
 
-    stores = list(stores)
-    return below({}, MOST)
+def _below(stores: list[Store], is_cut: Callable[[Value], bool], known: dict[Value, bool], room: int) -> int:
+    """In how many parts it is where so much is known, up to one more than ``room``."""
+    comparison = next_comparison(stores, known, is_cut)
+    if comparison is None or room < 1:
+        return 1
+    first = _below(stores, is_cut, {**known, comparison: True}, room - 1)
+    return first + _below(stores, is_cut, {**known, comparison: False}, room - first)
 
 
 def _holds(condition: Value, known: Known) -> bool | None:

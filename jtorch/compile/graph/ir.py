@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.errors import GraphError, Source
-from jtorch.core.op import BY_NAME, Kind, Op, infer
+from jtorch.core.op import BY_NAME, Kind, Op, infer, output_dtypes
 from jtorch.core.sizes import shape_of
 
 _SHORT = {
@@ -255,13 +255,24 @@ def infer_types(eqn: Eqn) -> list[Type]:
 
 def types_of(op: Op, inputs: Iterable[Atom], statics: dict[str, Any]) -> list[Type]:
     inputs = list(inputs)
-    arrays = [a for a in inputs if isinstance(a, Var)]
-    shapes = [a.shape if isinstance(a, Var) else () for a in inputs]
+    dtypes = [a.dtype for a in inputs]
     if op.kind is Kind.ELEMENTWISE:
-        fixed = [tuple(statics["shape"])] if "shape" in statics else []
-        shapes = fixed or [a.shape for a in arrays if a.shape] or [()]
-    found = infer(op, [a.dtype for a in inputs], shapes, statics)
-    return [Type(d, shape_of(s)) for d, s in found]
+        return [_type_beside(inputs, d, statics) for d in output_dtypes(op, dtypes, statics)]
+    shapes = [a.shape if isinstance(a, Var) else () for a in inputs]
+    return [Type(d, shape_of(s)) for d, s in infer(op, dtypes, shapes, statics)]
+
+
+def _type_beside(inputs: list[Atom], dtype: np.dtype, statics: dict[str, Any]) -> Type:
+    """The type of what an op computes element by element: that of an input, in most cases."""
+    if "shape" in statics:
+        return Type(dtype, shape_of(statics["shape"]))
+    shape: tuple[int, ...] = ()
+    for atom in inputs:
+        if isinstance(atom, Var) and atom.shape:
+            if atom.dtype is dtype:
+                return atom.type
+            shape = shape or atom.shape
+    return Type(dtype, shape)
 
 
 def _around(graph: Graph, k: int) -> str:

@@ -147,6 +147,7 @@ class Reader:
         self._needed: dict[Eqn, tuple[Var, ...]] = {}
         self._memory: dict[Eqn, frozenset[Var]] = {}
         self._repeated: dict[Eqn, bool] = {}
+        self._here: dict[Eqn, list[tuple[Var, Coordinates]]] = {}  # read where an equation's loops are
 
     def find(self, var: Var) -> Eqn | None:
         return self.made_by.get(var)
@@ -158,10 +159,18 @@ class Reader:
             found = self._repeated[eqn] = is_repeated(eqn)
         return found
 
-    def elements(self, eqn: Eqn, place: Coordinates, n: int) -> Iterator[tuple[Var, Coordinates]]:
+    def elements(self, eqn: Eqn, place: Coordinates, n: int) -> Iterable[tuple[Var, Coordinates]]:
         """The variables of which ``eqn`` reads one element for the position ``place`` of ``n``
         loops, each with
         that element's coordinates."""
+        if place is not identity(n):
+            return self._elements(eqn, place, n)
+        found = self._here.get(eqn)
+        if found is None:
+            found = self._here[eqn] = list(self._elements(eqn, place, n))
+        return found
+
+    def _elements(self, eqn: Eqn, place: Coordinates, n: int) -> Iterator[tuple[Var, Coordinates]]:
         seen: set[Var] = set()
         by_place, others = _inputs(eqn, self.find)
         stack = [(v, place if v.shape else ()) for v in by_place] + [(v, ()) for v in others]

@@ -296,6 +296,8 @@ class Fuser:
     def leads_to(self, a: Group, b: Group, skip_direct: bool) -> bool:
         """Whether ``b`` depends on ``a``, not counting their direct edge if ``skip_direct``; or whether so
         much lies between them that to find out would make the whole quadratic."""
+        if not a.before or (skip_direct and a.before == {b}):
+            return False
         stack = [g for g in b.after if not (skip_direct and g is a)]
         seen = set(stack)
         while stack:
@@ -361,6 +363,8 @@ def obstacle(a: Group, b: Group, fuser: Fuser) -> str | None:
         a.made
     ):  # a scatter kernel stores nothing but its sums
         return "others need a value that a scattering kernel would not store"
+    if (b.domain, b.reduced) == (domain, reduced):
+        inside = a.made  # what it reads of itself is read where it was
     places = ((e, place_of(e, domain, reduced)) for e in b.eqns)
     if not all(reads_in_place(e, at, inside, domain, reduced, fuser.reader) for e, at in places):
         return "a value is read at another position than where it is computed"
@@ -388,7 +392,11 @@ def reads_in_place(
     reduced: tuple[int, ...] | None, reader: Reader,
 ) -> bool:  # fmt: skip
     """Whether each value of the group that ``eqn`` reads is read at the position where it is computed."""
-    if place is None or not inside.isdisjoint(reader.behind_numbers(reader.memory_inputs(eqn))):
+    if place is None:
+        return False
+    if inside.isdisjoint(reader.grouped_inputs(eqn)):
+        return True
+    if not inside.isdisjoint(reader.behind_numbers(reader.memory_inputs(eqn))):
         return False
     for root, at in reader.elements(eqn, place, len(domain)):
         if root in inside and at != coordinates_of(root.shape, domain, reduced):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.fuse import Style
-from jtorch.compile.plan.loops import Gather, Load, Nest, Store
+from jtorch.compile.plan.loops import Load, Nest, Store
 from jtorch.compile.plan.plan import Task
 
 
@@ -17,12 +17,7 @@ def overwrites_safely(task: Task, var: Var, old: Var) -> bool:
     store = None if nest is None else next((s for s in _last_stores(nest) if s.var is var), None)
     if nest is None or store is None or var.dtype != old.dtype:
         return False
-    for value in nest.values():
-        if isinstance(value, Gather) and value.var is old:
-            return False
-        if isinstance(value, Load) and value.var is old and value.at != store.at:
-            return False
-    return True
+    return all(isinstance(value, Load) and value.at == store.at for value in nest.reads_of(old))
 
 
 def written_over(task: Task) -> Iterator[tuple[Var, Var]]:

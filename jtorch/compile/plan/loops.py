@@ -176,6 +176,7 @@ class Nest:
     scatters: tuple[Scatter, ...]
     eqns: tuple[Eqn, ...]
     _known: dict[int | None, list[Value]] = field(default_factory=dict, init=False)  # by pass; all by None
+    _reads: dict[Var, list[Load | Gather]] = field(default_factory=dict, init=False)
 
     @property
     def name(self) -> str:
@@ -236,6 +237,14 @@ class Nest:
         if found is None:
             found = self._known[None] = self._values()
         return found
+
+    def reads_of(self, var: Var) -> list[Load | Gather]:
+        """The values that are read from the memory of ``var``."""
+        if not self._reads:
+            for value in self.values():
+                if isinstance(value, (Load, Gather)):
+                    self._reads.setdefault(value.var, []).append(value)
+        return self._reads.get(var, [])
 
     def _values(self) -> list[Value]:
         seen: set[Value] = set()

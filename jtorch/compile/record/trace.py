@@ -506,6 +506,7 @@ class _Namespace:
                 setattr(self, op.name, tracer.table[op.index])
 
 
+@functools.cache
 def _defaults(op: Op) -> dict[str, Any]:
     return {k: v for k, v in op.statics.items() if v is not inspect.Parameter.empty}
 
