@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
+import sys
 import types
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from jtorch.core import config
+from jtorch.core.collector import seldom_collected
 
 if TYPE_CHECKING:
     from jtorch.compile.api import CompiledFunction
@@ -95,7 +98,15 @@ def compile(
     return functools.partial(_compiled, options=chosen) if model is None else _compiled(model, chosen)
 
 
+def _load() -> None:
+    """Load the compiler, an eighth of which was to look through what it makes, all of which stays."""
+    if "jtorch.compile.api" not in sys.modules:
+        with seldom_collected():
+            importlib.import_module("jtorch.compile.api")
+
+
 def _compiled(model: Callable, options: Options) -> Any:
+    _load()
     from jtorch.compile import made_anew
     from jtorch.compile.api import CompiledFunction
     from jtorch.compile.module import optimized
