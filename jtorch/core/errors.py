@@ -52,6 +52,8 @@ class _Asked(dict[str, bool]):
     """Of files, whether they are the user's: asked for each frame, at each op that is recorded."""
 
     def __missing__(self, file: str) -> bool:
+        if len(self) >= 4096:  # of a notebook each cell is one
+            self.clear()
         standard = file.startswith(_STANDARD) and "site-packages" not in file and "dist-packages" not in file
         self[file] = found = not standard and not file.startswith(NOT_THE_USERS)
         return found

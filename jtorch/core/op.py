@@ -108,6 +108,7 @@ class Op:
         self.name: str = facts.pop("name", None) or body.__name__.rstrip("_")
         self.index = len(TABLE)
         names, self.variadic, self.statics = _parameters(body)
+        self.defaults = {k: v for k, v in self.statics.items() if v is not inspect.Parameter.empty}
         self.arrays = names[1:]  # a variadic one is the last
         self.n_outputs: int = facts.pop("n_outputs", 1)
         self.dtype: str | Callable = facts.pop("dtype", "promote")

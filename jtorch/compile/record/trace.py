@@ -7,7 +7,6 @@ optimizers are captured with no code of their own. What the step touches is disc
 from __future__ import annotations
 
 import functools
-import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -158,7 +157,7 @@ class Tracer(Memory):
     def record(self, op: Op, *values: Any, **statics: Any) -> Any:
         """Append the equation of a primitive and return its traced result."""
         self.check_open(*values)
-        statics = {k: normal(v) for k, v in (_defaults(op) | statics).items()}
+        statics = {k: normal(v) for k, v in (op.defaults | statics).items()}
         if op.kind is Kind.VIEW and op.aliases:
             return self._view(op, self.lift(values[0]), statics)
         if op.kind is Kind.ELEMENTWISE:
@@ -504,11 +503,6 @@ class _Namespace:
         for op in TABLE:
             if op.kind is not Kind.COMPOSITE:
                 setattr(self, op.name, tracer.table[op.index])
-
-
-@functools.cache
-def _defaults(op: Op) -> dict[str, Any]:
-    return {k: v for k, v in op.statics.items() if v is not inspect.Parameter.empty}
 
 
 def normal(value: Any) -> Any:
