@@ -38,6 +38,7 @@ LN2_HIGH_F64, LN2_LOW_F64 = typed(f64, "0x1.62e42fefa39efp-1", "0x1.abc9e3b39803
 # (exp(r) - 1 - r) / r**2 on |r| <= ln2 / 2, error 2**-28 and 2**-61 of exp(r)
 EXP_F32 = typed(f32, 0.0013820932945236564, 0.008368702605366707, 0.04166826605796814,
                 0.1666652113199234, 0.4999999403953552)  # fmt: skip
+EXP_WHOLE_F32 = (*EXP_F32, ONE_F32, ONE_F32)  # exp(r)
 EXP_F64 = typed(f64, 2.091755118633959e-09, 2.510919142409464e-08,
                 2.7557265706701934e-07, 2.7557243741511368e-06, 2.480158733282761e-05,
                 0.00019841269886617483, 0.0013888888888881376, 0.008333333333321426,
@@ -77,6 +78,15 @@ def exp_small_f64(r: Any, correction: Any) -> Any:
     """exp(r + correction) for |r| <= ln2 / 2."""
     head = ONE_F64 + r
     return head + (((ONE_F64 - head) + r) + fma(polynomial(r, EXP_F64), r * r, correction))
+
+
+def exp_parts_f32(x: Any) -> tuple[Any, Any]:
+    """n (int32) and p with e**x = 2**n p, to .9 units in the last place: without the rounding errors, which
+    do not count where 1 is added to it."""
+    shifted = fma(x, LOG2E_F32, MAGIC_F32)
+    n = shifted - MAGIC_F32
+    r = fma(n, -LN2_LOW_F32, fma(n, -LN2_HIGH_F32, x))
+    return bits_i32(shifted) - bits_i32(MAGIC_F32), polynomial(r, EXP_WHOLE_F32)
 
 
 def power_of_two_f32(n: Any) -> Any:
@@ -148,7 +158,9 @@ def exp2_f64(x: Any) -> Any:
 def sigmoid_f32(x: Any) -> Any:
     """1 / (1 + e**-x), as e**x / (1 + e**x) below zero: no overflow, and subnormal results are
     right."""
-    e = exp_f32(-fabs(x))
+    below = -fabs(x)
+    n, p = exp_parts_f32(select(below < LOWEST_F32, LOWEST_F32, below))
+    e = scale_f32(select(below < LOWEST_F32, ZERO_F32, p), n)
     numerator = select(x < ZERO_F32, e, ONE_F32)
     s = ONE_F32 + e
     q = numerator / s
@@ -183,9 +195,8 @@ TANH_ONE_F32, TANH_ONE_F64 = f32(10.0), f64(22.0)  # tanh rounds to 1 from here 
 def tanh_f32(x: Any) -> Any:
     """Hyperbolic tangent: a polynomial up to |x| = 0.6, then 1 - 2 / (e**2|x| + 1)."""
     size = fabs(x)
-    n, r, correction = reduce_f32(select(size > TANH_ONE_F32, TANH_ONE_F32, size) * TWO_F32)
-    e = exp_small_f32(r, correction) * power_of_two_f32(n)
-    large = ONE_F32 - TWO_F32 / (e + ONE_F32)
+    n, p = exp_parts_f32(select(size > TANH_ONE_F32, TANH_ONE_F32, size) * TWO_F32)
+    large = ONE_F32 - TWO_F32 / fma(p, power_of_two_f32(n), ONE_F32)
     z = x * x
     small = fma(polynomial(z, TANH_F32) * z, size, size)
     return copysign(select(size < TANH_EDGE_F32, small, large), x)

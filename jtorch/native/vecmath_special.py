@@ -6,7 +6,7 @@ from typing import Any
 
 from jtorch.native.intrinsics import copysign, fabs, fma, select, sqrt, to_f32, to_f64
 from jtorch.native.vecmath_core import f32, f64, polynomial, quiet, typed
-from jtorch.native.vecmath_exp import exp_f32, exp_small_f64, reduce_f64, scale_f64
+from jtorch.native.vecmath_exp import exp_parts_f32, exp_small_f64, power_of_two_f32, reduce_f64, scale_f64
 
 __all__ = ["erf_f32", "erf_f64", "erfc_f32", "erfc_f64", "rsqrt_f32", "rsqrt_f64"]
 
@@ -29,13 +29,16 @@ ERF_SMALL_F32 = typed(f32, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2,
 ERF_LARGE_F32 = typed(f32, -1.72853470e-5, 3.83197126e-4, -3.88396438e-3,
                       2.42546219e-2, -1.06777877e-1, -6.34846687e-1, -1.28717512e-1)  # fmt: skip
 ERF_EDGE_F32 = f32(475.0 / 512.0)
+ERF_ONE_F32, ONE_F32 = typed(f32, -18.0, 1.0)  # 1 - exp(-18) rounds to 1
 
 
 @quiet
 def erf_f32(x: Any) -> Any:
     """The error function."""
     t = fabs(x)
-    large = copysign(f32(1.0) - exp_f32(fma(polynomial(t, ERF_LARGE_F32), t, -t)), x)
+    below = fma(polynomial(t, ERF_LARGE_F32), t, -t)
+    n, p = exp_parts_f32(select(below < ERF_ONE_F32, ERF_ONE_F32, below))
+    large = copysign(fma(-p, power_of_two_f32(n), ONE_F32), x)
     small = fma(polynomial(x * x, ERF_SMALL_F32), x, x)
     return select(t > ERF_EDGE_F32, large, small)
 
