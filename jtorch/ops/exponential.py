@@ -90,7 +90,7 @@ def _(xp, g, x):
     return g / (x + 1.0)
 
 
-@elementwise(text="sigmoid_{t}({x})", costly=True, dtype="float", in_place=True, fuses=True)
+@elementwise(text="sigmoid_{t}({x})", costly=True, dtype="float", in_place=True, fuses_small=True)
 def sigmoid(xp, x):
     """1 / (1 + exp(-x))"""
     return xp.sigmoid(x)

@@ -74,13 +74,27 @@ def _(input, dim=None, keepdim=False, *, dtype=None):
     return _axis_face(input if dtype is None else input.to(dtype), dim, keepdim)
 
 
-@reduction(combine="maximum", identity="lowest", public="amax", methods=("amax",), grad_name="AmaxBackward0")
+@reduction(
+    combine="maximum",
+    identity="lowest",
+    public="amax",
+    methods=("amax",),
+    grad_name="AmaxBackward0",
+    fuses_small=True,
+)
 def max(xp, x, *, axis, keepdims):
     """The largest element along ``dim``; equal ones share the gradient."""
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
-@reduction(combine="minimum", identity="highest", public="amin", methods=("amin",), grad_name="AminBackward0")
+@reduction(
+    combine="minimum",
+    identity="highest",
+    public="amin",
+    methods=("amin",),
+    grad_name="AminBackward0",
+    fuses_small=True,
+)
 def min(xp, x, *, axis, keepdims):
     """The smallest element along ``dim``; equal ones share the gradient."""
     return xp.min(x, axis=axis, keepdims=keepdims)
