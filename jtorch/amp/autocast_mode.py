@@ -18,14 +18,15 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import op as op_module
-from jtorch.core.casting import OFF, casts
-from jtorch.core.dtypes import bfloat16, dtype, float16
+from jtorch.core.casting import OFF, Setting, casts
+from jtorch.core.devices import cuda_is_available
+from jtorch.core.dtypes import bfloat16, dtype, float16, float32
 from jtorch.eager.public import Tensor
 
-_SUPPORTED = (bfloat16, float16)
+_SUPPORTED = {"cpu": (bfloat16, float16), "cuda": (bfloat16, float16, float32)}
 # of devices that are not here: what PyTorch has for them
 _OTHERS = {
-    "cuda": float16, "xpu": float16, "mps": float16, "mtia": float16, "maia": float16, "ipu": float16,
+    "xpu": float16, "mps": float16, "mtia": float16, "maia": float16, "ipu": float16,
     "hpu": bfloat16, "xla": bfloat16,
 }  # fmt: skip
 
@@ -40,9 +41,10 @@ class autocast:  # noqa: N801 - PyTorch's name
     ...     print((a @ a).dtype, a.exp().dtype)
     jtorch.bfloat16 jtorch.float32
 
-    On a device that is not there it warns and does nothing, as in PyTorch. Parameters in float32 are cast
-    once a block, unless ``cache_enabled`` is False. Raises RuntimeError for a device that PyTorch has no
-    autocast for.
+    It is about the tensors of one device, "cpu" or "cuda"; blocks of the two nest. On a device that is not
+    there it warns and does nothing, as in PyTorch. ``dtype`` is bfloat16 on the CPU and float16 on "cuda",
+    unless it is given or was set. Parameters in float32 are cast once a block, unless ``cache_enabled`` is
+    False. Raises RuntimeError for a device that PyTorch has no autocast for.
     """
 
     def __init__(
@@ -61,17 +63,18 @@ class autocast:  # noqa: N801 - PyTorch's name
 
     def _is_possible(self) -> bool:
         """Whether it can be on; a warning says why not."""
-        if self.device != "cpu":
+        if self.device != "cpu" and not (self.device == "cuda" and cuda_is_available()):
             warnings.warn(
                 f"{self.device.upper()} is not available or torch_xla is imported. Disabling autocast.",
                 UserWarning,
                 stacklevel=3,
             )
             return False
-        if self.fast_dtype not in _SUPPORTED:
+        if self.fast_dtype not in _SUPPORTED[self.device]:
+            name, known = self.device.upper(), ", ".join(map(str, _SUPPORTED[self.device]))
             warnings.warn(
-                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
-                "CPU Autocast only supports dtypes of " + ", ".join(map(str, _SUPPORTED)) + " currently.",
+                f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                f"{name} Autocast only supports dtypes of {known} currently.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -85,8 +88,8 @@ class autocast:  # noqa: N801 - PyTorch's name
         changes: dict[str, Any] = {
             "cache_enabled": self._cache_enabled, "nesting": before.nesting + 1, "outer": before,
         }  # fmt: skip
-        if self.device == "cpu":
-            changes |= {"enabled": self._enabled, "dtype": self.fast_dtype}
+        if self.device in _SUPPORTED:
+            changes[self.device] = Setting(self._enabled, self.fast_dtype)
         if before.nesting == 0:
             changes["cache"] = {}
         try:
@@ -132,22 +135,25 @@ def _change(**changes: Any) -> None:
     op_module.CONTEXT.set(context.replace(casting=context.casting.replace(**changes)))
 
 
+def _now(device_type: str) -> Setting:
+    return op_module.CONTEXT.get().casting.on(device_type)
+
+
 def _check_device(device_type: str, what: str) -> None:
-    if device_type != "cpu" and device_type not in _OTHERS:
+    if device_type not in _SUPPORTED and device_type not in _OTHERS:
         raise RuntimeError(f"unknown device type for autocast in {what}: {device_type!r}")
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether PyTorch knows autocast for ``device_type``; it is on here on "cpu" alone."""
-    return device_type == "cpu" or device_type in _OTHERS
+    """Whether PyTorch knows autocast for ``device_type``; here it is on for "cpu" and "cuda" alone."""
+    return device_type in _SUPPORTED or device_type in _OTHERS
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Whether autocast is on; without an argument, on a GPU: False here."""
-    if device_type is None:
-        return False
+    """Whether autocast is on; without an argument, on "cuda"."""
+    device_type = "cuda" if device_type is None else device_type
     _check_device(device_type, "is_autocast_enabled")
-    return device_type == "cpu" and op_module.CONTEXT.get().casting.enabled
+    return device_type in _SUPPORTED and _now(device_type).enabled
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
@@ -158,29 +164,30 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     if isinstance(device_type, bool):  # of a GPU
         enabled, device_type = device_type, "cuda"
     _check_device(device_type, "set_autocast_enabled")
-    if device_type == "cpu":
-        _change(enabled=bool(enabled))
-    elif enabled:
+    if enabled and device_type != "cpu" and not (device_type == "cuda" and cuda_is_available()):
         raise RuntimeError(
-            f"set_autocast_enabled({device_type!r}, True): there is no {device_type.upper()} here, only 'cpu'"
+            f"set_autocast_enabled({device_type!r}, True): there is no {device_type.upper()} here"
         )
+    if device_type in _SUPPORTED:
+        _change(**{device_type: _now(device_type)._replace(enabled=bool(enabled))})
 
 
 def get_autocast_dtype(device_type: str) -> dtype:
-    """The type that autocast lowers to on ``device_type``: bfloat16 on "cpu", unless it was set."""
+    """The type that autocast lowers to on ``device_type``: bfloat16 on "cpu" and float16 on "cuda", unless it
+    was set."""
     _check_device(device_type, "get_autocast_dtype")
-    return op_module.CONTEXT.get().casting.dtype if device_type == "cpu" else _OTHERS[device_type]
+    return _now(device_type).dtype if device_type in _SUPPORTED else _OTHERS[device_type]
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Set that type for this thread. Raises RuntimeError for one that no op computes in under autocast."""
     _check_device(device_type, "set_autocast_dtype")
-    if device_type != "cpu":
+    if device_type not in _SUPPORTED:
         raise RuntimeError(f"set_autocast_dtype({device_type!r}, ...): there is no such device here")
-    if dtype not in _SUPPORTED:
-        known = " and ".join(map(str, _SUPPORTED))
-        raise RuntimeError(f"set_autocast_dtype('cpu', {dtype}): autocast lowers to {known}")
-    _change(dtype=dtype)
+    if dtype not in _SUPPORTED[device_type]:
+        known = " and ".join(map(str, _SUPPORTED[device_type]))
+        raise RuntimeError(f"set_autocast_dtype({device_type!r}, {dtype}): autocast lowers to {known}")
+    _change(**{device_type: _now(device_type)._replace(dtype=dtype)})
 
 
 def is_autocast_cache_enabled() -> bool:

@@ -1,71 +1,115 @@
 """What autocast is set to in a thread of control, and how it casts: a part of ``core/op.Context``.
 
-An op declares its class: "lower" computes in the small float type that was asked for, "float32" in float32,
-"promote" in the widest of its arguments. Only floating-point tensors are cast, and float64 never is.
+An op declares its class, on the CPU and on CUDA devices: "lower" computes in the small float type that was
+asked for, "float32" in float32, "promote" in the widest of its arguments, "as_is" in the dtypes it is given,
+with all that it is made of, and "banned" is refused. Only floating-point tensors are cast, float64 never.
 
-Source: https://docs.pytorch.org/docs/stable/amp.html#cpu-op-specific-behavior
+Source: https://docs.pytorch.org/docs/stable/amp.html#cuda-op-specific-behavior, and of the CPU there
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jtorch.core import dtypes as dt
 
-CLASSES = ("lower", "float32", "promote")
+CLASSES = ("lower", "float32", "promote", "as_is", "banned")
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-_NUMBERS = {d: k for k, d in enumerate(sorted(dt.ALL, key=lambda d: d is not dt.bfloat16))}  # bfloat16 is 0
+
+
+class Policy(NamedTuple):
+    """The class of an op on each device. None: nothing is cast for it, and what it is made of has classes."""
+
+    cpu: str | None = None
+    cuda: str | None = None
+
+
+def policy_of(given: str | dict[str, str] | None) -> Policy | None:
+    """A class on each device, ``{device: class}``, or nothing, as declarations have them."""
+    if given is None:
+        return None
+    return Policy(**given) if isinstance(given, dict) else Policy(given, given)
+
+
+class Setting(NamedTuple):
+    """What autocast is set to on one device."""
+
+    enabled: bool
+    dtype: dt.dtype
+
+    def number(self, usual: dt.dtype) -> int:
+        """One for each setting, 0 where ``usual`` is the dtype and it is off."""
+        return (_NUMBERS[self.dtype] - _NUMBERS[usual]) % len(_NUMBERS) * 2 + self.enabled
+
+
+_NUMBERS = {d: k for k, d in enumerate(dt.ALL)}
 
 
 class Casting:
-    """A setting, never changed but for ``cache``: what was cast already since the outermost block began."""
+    """A setting for each device, never changed but for ``cache``: what was cast already since the outermost
+    block began."""
 
-    __slots__ = ("cache", "cache_enabled", "dtype", "enabled", "nesting", "number", "outer")
+    __slots__ = ("cache", "cache_enabled", "cpu", "cuda", "nesting", "number", "outer")
 
     def __init__(
         self,
-        enabled: bool,
-        dtype: dt.dtype,
+        cpu: Setting,
+        cuda: Setting,
         cache_enabled: bool,
         nesting: int = 0,
         cache: Any = None,
         outer: Casting | None = None,
     ) -> None:
-        self.enabled = enabled
-        self.dtype = dtype
+        self.cpu, self.cuda = cpu, cuda
         self.cache_enabled = cache_enabled
         self.nesting = nesting  # how many blocks it is in
         self.outer = outer  # what held around the innermost of them
         self.cache: dict[Any, Any] = {} if cache is None else cache
         # one for all settings that make an op compute the same; 0 where nothing was set
-        self.number = (_NUMBERS[dtype] * 2 + (not cache_enabled)) * 2 + enabled
+        devices = cuda.number(dt.float16) * 2 * len(_NUMBERS) + cpu.number(dt.bfloat16)
+        self.number = devices * 2 + (not cache_enabled)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it is on for any device."""
+        return self.cpu.enabled or self.cuda.enabled
+
+    def on(self, device_type: str) -> Setting:
+        """What is set for a device: "cuda", or any other one, which is computed on the host."""
+        return self.cuda if device_type == "cuda" else self.cpu
 
     def replace(self, **changes: Any) -> Casting:
         """One that differs in ``changes``; what was cast is shared."""
         kept = {name: getattr(self, name) for name in self.__slots__ if name != "number"}
         return Casting(**(kept | changes))
 
-    def target(self, policy: str, dtypes: Iterable[np.dtype]) -> np.dtype:
-        """What an op of the class ``policy`` computes in, beside tensors of these ``dtypes``.
+    def off(self) -> Casting:
+        """The same, where nothing is cast."""
+        return self.replace(cpu=self.cpu._replace(enabled=False), cuda=self.cuda._replace(enabled=False))
 
-        Raises RuntimeError where it would be the other type of 16 bits, as PyTorch does.
-        """
-        if policy == "float32":
-            return _FLOAT32
-        lower = self.dtype.numpy
-        if policy == "lower":
-            return lower
-        found = {d for d in dtypes if casts(d)}
-        if found - {lower, _FLOAT32}:
-            other = ", ".join(sorted(map(str, found - {lower, _FLOAT32})))
-            raise RuntimeError(
-                f"Unexpected floating ScalarType in at::autocast::prioritize: {other} tensors where autocast "
-                f"is of {self.dtype}. Cast them, or put the call under autocast(enabled=False)."
-            )
-        return _FLOAT32 if _FLOAT32 in found else lower
+
+def target(policy: str, lower: dt.dtype, dtypes: Iterable[np.dtype]) -> np.dtype:
+    """What an op of the class ``policy`` computes in where autocast lowers to ``lower``, beside tensors of
+    these ``dtypes``.
+
+    Raises RuntimeError where it would be the other type of 16 bits, as PyTorch does.
+    """
+    if policy == "float32":
+        return _FLOAT32
+    if policy == "lower":
+        return lower.numpy
+    found = {d for d in dtypes if casts(d)}
+    others = found - {lower.numpy, _FLOAT32}
+    if others:
+        told = ", ".join(sorted(map(str, others)))
+        raise RuntimeError(
+            f"Unexpected floating ScalarType in at::autocast::prioritize: {told} tensors where autocast is "
+            f"of {lower}. Cast them, or put the call under autocast(enabled=False)."
+        )
+    return _FLOAT32 if _FLOAT32 in found else lower.numpy
 
 
 def casts(dtype: np.dtype) -> bool:
@@ -73,4 +117,4 @@ def casts(dtype: np.dtype) -> bool:
     return dtype.kind in "fV" and dtype != _FLOAT64
 
 
-OFF = Casting(False, dt.bfloat16, True)
+OFF = Casting(Setting(False, dt.bfloat16), Setting(False, dt.float16), True)

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jtorch.core.casting import CLASSES, OFF, Casting, casts
+from jtorch.core.casting import CLASSES, OFF, Casting, Policy, casts, policy_of
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.failure import Failure
 
@@ -173,8 +173,9 @@ class Op:
         self.unrounded: tuple[str, ...] = facts.pop("unrounded", ())
         # a number beside integers and 16 bits must be one that their dtype holds
         self.fitting: bool = facts.pop("fitting", False)
-        # what autocast has it compute in: one of ``casting.CLASSES``; None: in the dtypes of its arguments
-        self.autocast: str | None = facts.pop("autocast", None)
+        # what autocast has it compute in: one of ``casting.CLASSES``, or {device: class}; None: in the
+        # dtypes of its arguments
+        self.autocast: Policy | None = policy_of(facts.pop("autocast", None))
         # {"x": "y"}: x is saved only for the gradient of y, so x may change in place where y needs none
         self.saved_for: dict[str, str] = facts.pop("saved_for", {})
         # whether kernels compute it over large arrays in eager mode, or of any size: see eager/formulas.py
@@ -206,7 +207,7 @@ class Op:
         if self.combine not in (None, *COMBINATIONS):
             known = ", ".join(COMBINATIONS)
             raise TypeError(f"op {self.name!r}: combine={self.combine!r} is none of {known}")
-        if self.autocast not in (None, *CLASSES):
+        if self.autocast is not None and not {*self.autocast} <= {None, *CLASSES}:
             raise TypeError(f"op {self.name!r}: autocast={self.autocast!r} is none of {', '.join(CLASSES)}")
 
     def vjp(self, function: Callable) -> Callable:
@@ -547,7 +548,11 @@ def set_default_context(context: Context) -> None:
 def agree(*tensors: Any) -> bool:
     """Whether these have one dtype, or will have when an op of the class "lower" computes with them."""
     found = {t.dtype for t in tensors}
-    return len(found) < 2 or (CONTEXT.get().autocast is not None and all(casts(d.numpy) for d in found))
+    if len(found) < 2:
+        return True
+    autocast = CONTEXT.get().autocast
+    is_on = autocast is not None and autocast.on(tensors[0].device.type).enabled
+    return is_on and all(casts(d.numpy) for d in found)
 
 
 def bind(op: Op, *values: Any, **statics: Any) -> Any:

@@ -1,4 +1,4 @@
-"""``torch.cuda.amp``: ``autocast`` does nothing here; ``GradScaler`` scales where there is a device.
+"""``torch.cuda.amp``: mixed precision on a CUDA device, under the names it had before ``torch.amp``.
 
 Source: https://docs.pytorch.org/docs/stable/amp.html
 """
@@ -14,15 +14,16 @@ from jtorch.amp import (
     custom_bwd as _custom_bwd,
     custom_fwd as _custom_fwd,
 )
+from jtorch.core.dtypes import float16 as _float16
 
 custom_fwd = _functools.partial(_custom_fwd, device_type="cuda")
 custom_bwd = _functools.partial(_custom_bwd, device_type="cuda")
 
 
 class autocast(_autocast):  # noqa: N801 - PyTorch's name
-    """``torch.amp.autocast("cuda", ...)``: warns and does nothing, whether there is a device or not."""
+    """``torch.amp.autocast("cuda", ...)``: without a device it warns and does nothing."""
 
-    def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
+    def __init__(self, enabled: bool = True, dtype: Any = _float16, cache_enabled: bool = True) -> None:
         super().__init__("cuda", dtype, enabled, cache_enabled)
 
 

@@ -14,6 +14,7 @@ from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.errors import user_source
 from jtorch.core.number_ranges import check_scalar
 from jtorch.eager import inplace
+from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY
 from jtorch.eager.duals import is_dual
 from jtorch.eager.factory import like
@@ -210,6 +211,7 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
     return input
 
 
+@autocasts(cuda="promote")
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of ``input`` with ``values`` at ``indices``, see ``index_put_``."""
     made, shared = APPLY["clone"](input), wrap(np.False_)

@@ -115,9 +115,9 @@ class Node:
             saved[position] = self._rewrap(saved[position], source)
         context = op_module.CONTEXT.get()
         if context.autocast is not None:  # in the dtypes of the forward pass, whatever holds now
-            from jtorch.eager.autocasting import computed
+            from jtorch.eager.autocasting import alone
 
-            return computed(None, self.vjp, context, (xp, g, *saved), {})
+            return alone(self.vjp, context, (xp, g, *saved), {})
         return self.vjp(xp, g, *saved)
 
     def _rewrap(self, value: Any, source: tuple[str, int]) -> Any:

@@ -62,7 +62,7 @@ def machine_source(op: Op) -> str:
     names, statics = op.arrays, op.statics
     lines = [
         f"def usual({', '.join([*names, *statics])}):",
-        f"    context: Context = {'usual' if op.autocast is None else 'uncast'}_context()",
+        f"    context: Context = {'uncast' if op.autocast and op.autocast.cpu else 'usual'}_context()",
         "    if context is None:",
         "        return None",
     ]
@@ -157,7 +157,7 @@ def _autocast_lines(op: Op, public: str | None) -> list[str]:
     given = f"({_listed(list(op.arrays))}), {{{statics}}}"
     return [
         f"    if context.autocast is not None{' and dtype is None' if asks else ''}:",
-        f"        return autocast({op.autocast!r}, apply, context, {given})",
+        f"        return autocast({tuple(op.autocast)!r}, apply, context, {given})",
     ]
 
 
@@ -176,7 +176,7 @@ def _joined_lines(op: Op) -> str:
     if op.autocast is None:
         return ""
     statics = ", ".join(f"{s!r}: statics[{s!r}]" for s in op.statics)
-    call = f"autocast({op.autocast!r}, apply, context, tuple(arrays), {{{statics}}})"
+    call = f"autocast({tuple(op.autocast)!r}, apply, context, tuple(arrays), {{{statics}}})"
     return f"    context = CONTEXT.get()\n    if context.autocast is not None:\n        return {call}\n"
 
 

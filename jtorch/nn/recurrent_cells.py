@@ -104,7 +104,9 @@ def same_dtype(x: Tensor, y: Tensor) -> None:
 
 def as_state(state: Tensor, *results: Tensor) -> tuple[Tensor, ...]:
     """What gates in the small type of autocast give beside a ``state``: PyTorch adds these in the dtype of
-    both."""
+    both; on a device it casts states, too."""
+    if state.is_cuda:
+        return results
     numpy_dtypes = [(t.dtype.numpy, 1) for t in (state, results[0])]
     wide = dt.of(dt.promote(numpy_dtypes))
     return tuple(t.to(wide) for t in results)

@@ -100,7 +100,7 @@ def _(input, alpha=1.0):
     return (input, alpha), {}
 
 
-@_activation("SoftplusBackward0", fuses_small=True)
+@_activation("SoftplusBackward0", fuses_small=True, autocast={"cuda": "float32"})
 def softplus(xp, x, beta, threshold):
     """log(1 + exp(beta x)) / beta, and x itself where beta x is above ``threshold``."""
     scaled = x * beta

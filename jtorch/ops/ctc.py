@@ -103,7 +103,7 @@ def _likelihood(xp, lattice, alpha):
     return xp.squeeze(total, axes=(1,))
 
 
-@composite(dtype="as_is", public=None, grad_name="CtcLossBackward0", fuses=False, autocast="float32")
+@composite(dtype="as_is", public=None, grad_name="CtcLossBackward0", fuses=False, autocast={"cpu": "float32"})
 def ctc_losses(xp, log_probs, targets, input_lengths, target_lengths, *, blank):
     """(N,) losses of (T, N, C) log-probabilities and (N, S) padded labels; inf where none is possible."""
     lattice = _Lattice(xp, log_probs, targets, input_lengths, target_lengths, blank)

@@ -24,7 +24,7 @@ def reversed_cumsum(xp, g, axis):
     return xp.flip(xp.cumsum(xp.flip(g, axes=(axis,)), axis=axis), axes=(axis,))
 
 
-@opaque(shape=_same, dtype="sum", public=None, axes=("axis",))
+@opaque(shape=_same, dtype="sum", public=None, axes=("axis",), autocast={"cuda": "float32"})
 def cumsum(xp, x, *, axis):
     return xp.cumsum(x, axis=axis)
 
@@ -34,7 +34,7 @@ def _(xp, g, axis):
     return reversed_cumsum(xp, g, axis)
 
 
-@opaque(shape=_same, dtype="sum", public=None, axes=("axis",))
+@opaque(shape=_same, dtype="sum", public=None, axes=("axis",), autocast={"cuda": "float32"})
 def cumprod(xp, x, *, axis):
     return xp.cumprod(x, axis=axis)
 

@@ -109,7 +109,7 @@ for _flat in (divide_and_floor, divide_and_trunc):
         return zeros, zeros if needs[1] else None
 
 
-@elementwise(text="{kind}(1) / {x}", dtype="float", in_place=True)
+@elementwise(text="{kind}(1) / {x}", dtype="float", in_place=True, autocast={"cuda": "float32"})
 def reciprocal(xp, x):
     """1 / x"""
     return xp.reciprocal(x)

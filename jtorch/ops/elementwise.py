@@ -86,6 +86,7 @@ def _root(xp, x, y):
     refuses_bools="\"pow\" not implemented for 'Bool'",
     fitting=True,
     beside_numbers=_root,
+    autocast={"cuda": "float32"},
 )
 def pow(xp, x, y):
     """x ** y; either may be a number."""
@@ -156,7 +157,7 @@ def _(xp, g, out):
     return g / (out * 2.0)
 
 
-@elementwise(text="rsqrt_{t}({x})", costly=True, dtype="float", in_place=True)
+@elementwise(text="rsqrt_{t}({x})", costly=True, dtype="float", in_place=True, autocast={"cuda": "float32"})
 def rsqrt(xp, x):
     """1 / sqrt(x)"""
     return xp.rsqrt(x)

@@ -13,7 +13,7 @@ from jtorch.core.op import composite, elementwise
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
 
 
-@elementwise(text="exp_{t}({x})", costly=True, dtype="float", in_place=True)
+@elementwise(text="exp_{t}({x})", costly=True, dtype="float", in_place=True, autocast={"cuda": "float32"})
 def exp(xp, x):
     """e ** x"""
     return xp.exp(x)
@@ -35,7 +35,7 @@ def _(xp, g, out):
     return g * (out * _LN2)
 
 
-@elementwise(text="expm1_{t}({x})", costly=True, dtype="float", in_place=True)
+@elementwise(text="expm1_{t}({x})", costly=True, dtype="float", in_place=True, autocast={"cuda": "float32"})
 def expm1(xp, x):
     """exp(x) - 1, without loss of digits near 0."""
     return xp.expm1(x)
@@ -46,7 +46,7 @@ def _(xp, g, out):
     return g * (out + 1.0)
 
 
-@elementwise(text="log_{t}({x})", costly=True, dtype="float", in_place=True)
+@elementwise(text="log_{t}({x})", costly=True, dtype="float", in_place=True, autocast={"cuda": "float32"})
 def log(xp, x):
     """The natural logarithm; -inf of 0, NaN below."""
     return xp.log(x)
@@ -57,7 +57,7 @@ def _(xp, g, x):
     return g / x
 
 
-@elementwise(text="log2_{t}({x})", costly=True, dtype="float", in_place=True)
+@elementwise(text="log2_{t}({x})", costly=True, dtype="float", in_place=True, autocast={"cuda": "float32"})
 def log2(xp, x):
     """The logarithm to base 2."""
     return xp.log2(x)
@@ -68,7 +68,7 @@ def _(xp, g, x):
     return g / (x * _LN2)
 
 
-@elementwise(text="log10_{t}({x})", costly=True, dtype="float", in_place=True)
+@elementwise(text="log10_{t}({x})", costly=True, dtype="float", in_place=True, autocast={"cuda": "float32"})
 def log10(xp, x):
     """The logarithm to base 10."""
     return xp.log10(x)
@@ -79,7 +79,14 @@ def _(xp, g, x):
     return g / (x * _LN10)
 
 
-@elementwise(text="log1p_{t}({x})", costly=True, dtype="float", grad_name="Log1PBackward0", in_place=True)
+@elementwise(
+    text="log1p_{t}({x})",
+    costly=True,
+    dtype="float",
+    grad_name="Log1PBackward0",
+    in_place=True,
+    autocast={"cuda": "float32"},
+)
 def log1p(xp, x):
     """log(1 + x), without loss of digits near 0."""
     return xp.log1p(x)

@@ -49,6 +49,7 @@ def _positions(shapes, axes):
     dtype=lambda dtypes, statics: dtypes[0],
     public=None,
     positions=_positions,
+    autocast={"cuda": "promote"},
 )
 def index_put(xp, x, value, *indices, axes):
     """``x`` with ``value`` at ``indices``; where positions repeat, one of the values stays."""

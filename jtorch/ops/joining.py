@@ -70,7 +70,7 @@ def _one_of(reads, starts, place, first, last):
     joins="axis",
     aliases=False,
     methods=(),
-    autocast="promote",
+    autocast={"cpu": "promote"},
     axes=("axis",),
 )
 def cat(xp, *tensors, axis):

@@ -29,8 +29,9 @@ def _over(shape):
     return 1.0 / n if n else math.nan
 
 
-def _loss(grad_name):
-    return composite(dtype="floating", grad_name=grad_name, methods=(), fuses_small=True, autocast="float32")
+def _loss(grad_name, on_cuda="float32"):
+    autocast = {"cpu": "float32", "cuda": on_cuda}
+    return composite(dtype="floating", grad_name=grad_name, methods=(), fuses_small=True, autocast=autocast)
 
 
 def check_reduction(reduction):
@@ -131,7 +132,7 @@ def _log_loss(xp, x, target):
     return (target - 1.0) * miss - target * hit
 
 
-@_loss("BinaryCrossEntropyBackward0")
+@_loss("BinaryCrossEntropyBackward0", "banned")
 def binary_cross_entropy(xp, x, target, weight, *, reduction):
     """-(t log x + (1 - t) log(1 - x)), each logarithm at least -100."""
     return reduced(xp, _weighted(_log_loss(xp, x, target), weight), reduction)

@@ -22,7 +22,12 @@ def _normalized(xp, x, axes, eps):
 
 
 @composite(
-    grad_name="NativeLayerNormBackward0", dtype="floating", like_first=True, methods=(), fuses_small=True
+    grad_name="NativeLayerNormBackward0",
+    dtype="floating",
+    like_first=True,
+    methods=(),
+    fuses_small=True,
+    autocast={"cuda": "float32"},
 )
 def layer_norm(xp, x, weight, bias, *, axes, eps):
     """Source: Ba, Kiros and Hinton 2016, https://arxiv.org/abs/1607.06450"""
@@ -70,7 +75,12 @@ def _(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 @composite(
-    grad_name="FusedRmsNormBackward0", dtype="floating", like_first=True, public=None, fuses_small=True
+    grad_name="FusedRmsNormBackward0",
+    dtype="floating",
+    like_first=True,
+    public=None,
+    fuses_small=True,
+    autocast={"cuda": "float32"},
 )
 def rms_norm(xp, x, weight, *, axes, eps):
     """Source: Zhang and Sennrich 2019, https://arxiv.org/abs/1910.07467"""
@@ -201,7 +211,12 @@ def _grouped(xp, x, groups):
 
 
 @composite(
-    grad_name="NativeGroupNormBackward0", dtype="floating", like_first=True, public=None, fuses_small=True
+    grad_name="NativeGroupNormBackward0",
+    dtype="floating",
+    like_first=True,
+    public=None,
+    fuses_small=True,
+    autocast={"cuda": "float32"},
 )
 def group_norm(xp, x, weight, bias, *, groups, eps):
     """Source: Wu and He 2018, https://arxiv.org/abs/1803.08494"""

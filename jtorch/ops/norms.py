@@ -13,7 +13,7 @@ from jtorch.ops.linear_algebra import dtype_of
 from jtorch.ops.reduction import restore
 
 
-@composite(dtype="floating", public=None, grad_name="LinalgVectorNormBackward0")
+@composite(dtype="floating", public=None, grad_name="LinalgVectorNormBackward0", autocast={"cuda": "float32"})
 def vector_norm(xp, x, *, order, axis, keepdims):
     facts = {"axis": axis, "keepdims": keepdims}
     if order == 0:

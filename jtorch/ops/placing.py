@@ -95,7 +95,9 @@ def _(xp, g, index, axis, needs):
     return gx, None, _read(xp, g, index, axis) if needs[2] else None
 
 
-@composite(dtype="as_is", like_first=True, public=None, fuses=False, axes=("axis",))
+@composite(
+    dtype="as_is", like_first=True, public=None, fuses=False, axes=("axis",), autocast={"cuda": "promote"}
+)
 def scatter_add(xp, x, index, src, *, axis):
     return x + _added(xp, src, index, axis, x.shape)
 

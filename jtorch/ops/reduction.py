@@ -25,7 +25,7 @@ def _axis_face(input, dim=None, keepdim=False):
     return (input,), {"axis": ax.many(dim, input.ndim), "keepdims": ax.flag(keepdim)}
 
 
-@reduction(combine="add", identity=0, dtype="sum")
+@reduction(combine="add", identity=0, dtype="sum", autocast={"cuda": "float32"})
 def sum(xp, x, *, axis, keepdims):
     """The sum of all elements or along ``dim``; int64 for integers."""
     return xp.sum(x, axis=axis, keepdims=keepdims)
@@ -342,7 +342,9 @@ def _(xp, g, mask):
     return xp.where(mask, xp.expand(each, shape=share.shape), 0.0), None
 
 
-@composite(dtype="float", public=None, grad_name="LogsumexpBackward0", fuses_small=True)
+@composite(
+    dtype="float", public=None, grad_name="LogsumexpBackward0", fuses_small=True, autocast={"cuda": "float32"}
+)
 def logsumexp(xp, x, *, axis, keepdims):
     """log(sum(exp(x))) without overflow; -inf where all elements are, and of nothing."""
     if not math.prod(x.shape[a] for a in axis):

@@ -45,7 +45,7 @@ def _(xp, g, x):
     return g * (xp.exp(-(x * x)) * (-2.0 / _SQRT_PI))
 
 
-@elementwise(dtype="float", in_place=True)
+@elementwise(dtype="float", in_place=True, autocast={"cuda": "float32"})
 def erfinv(xp, x):
     """The x whose erf is given; infinite at -1 and 1, NaN beyond."""
     return xp.erfinv(x)

@@ -35,7 +35,7 @@ def _(xp, g, x):
     return -g * xp.sin(x)
 
 
-@elementwise(text="tan_{t}({x})", costly=True, dtype="float", in_place=True)
+@elementwise(text="tan_{t}({x})", costly=True, dtype="float", in_place=True, autocast={"cuda": "float32"})
 def tan(xp, x):
     """The tangent of an angle in radians."""
     return xp.tan(x)
@@ -46,7 +46,7 @@ def _(xp, g, out):
     return g * (out * out + 1.0)
 
 
-@elementwise(dtype="float", in_place=True)
+@elementwise(dtype="float", in_place=True, autocast={"cuda": "float32"})
 def asin(xp, x):
     """The angle in [-pi/2, pi/2] whose sine is given; NaN beyond [-1, 1]."""
     return xp.asin(x)
@@ -57,7 +57,7 @@ def _(xp, g, x):
     return g * xp.rsqrt(1.0 - x * x)
 
 
-@elementwise(dtype="float", in_place=True)
+@elementwise(dtype="float", in_place=True, autocast={"cuda": "float32"})
 def acos(xp, x):
     """The angle in [0, pi] whose cosine is given; NaN beyond [-1, 1]."""
     return xp.acos(x)
@@ -79,7 +79,7 @@ def _(xp, g, x):
     return g / (x * x + 1.0)
 
 
-@elementwise(dtype="float", in_place=True, tensors_only=True)
+@elementwise(dtype="float", in_place=True, tensors_only=True, autocast={"cuda": "promote"})
 def atan2(xp, x, y):
     """The angle of the point (y, x), in all four quadrants."""
     return xp.atan2(x, y)
@@ -94,7 +94,7 @@ def _(xp, g, x, y, needs):
     return over * y if needs[0] else None, -over * x if needs[1] else None
 
 
-@elementwise(text="sinh_{t}({x})", costly=True, dtype="float", in_place=True)
+@elementwise(text="sinh_{t}({x})", costly=True, dtype="float", in_place=True, autocast={"cuda": "float32"})
 def sinh(xp, x):
     """(exp(x) - exp(-x)) / 2"""
     return xp.sinh(x)
@@ -105,7 +105,7 @@ def _(xp, g, x):
     return g * xp.cosh(x)
 
 
-@elementwise(text="cosh_{t}({x})", costly=True, dtype="float", in_place=True)
+@elementwise(text="cosh_{t}({x})", costly=True, dtype="float", in_place=True, autocast={"cuda": "float32"})
 def cosh(xp, x):
     """(exp(x) + exp(-x)) / 2"""
     return xp.cosh(x)

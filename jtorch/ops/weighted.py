@@ -11,7 +11,7 @@ from jtorch.core.number_ranges import c_name, check_factor, check_parameters, nu
 from jtorch.core.op import composite
 
 
-@composite(in_place=True, saved_for={"y": "z", "z": "y"})
+@composite(in_place=True, saved_for={"y": "z", "z": "y"}, autocast={"cuda": "promote"})
 def addcmul(xp, x, y, z, value):
     """x + value y z"""
     return x + (y * z if value.__class__ in (int, float) and value == 1 else value * (y * z))
@@ -23,7 +23,7 @@ def _(xp, g, y, z, value, needs):
     return g, scaled * z if needs[1] else None, scaled * y if needs[2] else None, None
 
 
-@composite(in_place=True)
+@composite(in_place=True, autocast={"cuda": "promote"})
 def addcdiv(xp, x, y, z, value):
     """x + value y / z"""
     return x + value * (y / z)

@@ -41,8 +41,10 @@ class Options:
         if self.precision not in _PRECISIONS:
             raise ValueError(f"precision is one of {[*_PRECISIONS]}, got {self.precision!r}")
 
-    def autocasting(self) -> autocast:
-        return autocast("cpu", _PRECISIONS[self.precision], enabled=self.precision != "32-true")
+    def autocasting(self, task: Module) -> autocast:
+        """The block for steps of ``task``, where its parameters lie."""
+        device = "cuda" if any(p.is_cuda for p in task.parameters()) else "cpu"
+        return autocast(device, _PRECISIONS[self.precision], enabled=self.precision != "32-true")
 
     def scaler(self) -> GradScaler:
         """The one that goes with the precision: float16 alone needs scaled losses."""
@@ -79,7 +81,7 @@ class Steps:
     ) -> None:  # fmt: skip
         self._processes, self._training_step = processes, processes.step_of(task)
         self._task, self._optimizers, self._scaler, self._options = task, optimizers, scaler, options
-        self._scaling = scaler.is_enabled()
+        self._scaling, self._autocasting = scaler.is_enabled(), options.autocasting(task)
         if any(isinstance(one, LBFGS) for one in optimizers):
             self._closed = options.compiled(self._clipped)
             self.batch = self._by_closure
@@ -92,7 +94,7 @@ class Steps:
         """The gradients of one batch, added to those that are there; the loss, and what is told outside."""
         if first:
             self._task.zero_grad()
-        with self._options.autocasting():
+        with self._autocasting:
             returned = self._training_step(batch, last)
         outputs = outputs_of(returned, "training_step", "loss")
         loss = returned["loss"] if isinstance(returned, dict) else returned
@@ -156,9 +158,10 @@ class Steps:
 
 def evaluation(task: Module, options: Options) -> Callable[[Any], Outputs]:
     """``validation_step`` without a graph, compiled where the options say so."""
+    autocasting = options.autocasting(task)
 
     def evaluate(batch: Any) -> Outputs:
-        with jtorch.no_grad(), options.autocasting():
+        with jtorch.no_grad(), autocasting:
             returned = task.validation_step(batch)  # type: ignore[operator]
             return outputs_of(returned, "validation_step", "val_loss")
 

@@ -114,7 +114,12 @@ def test_values_and_gradients_are_those_of_pytorch(name):
 
 def test_the_page_names_every_public_op_of_a_class():
     page = (Path(__file__).parents[2] / "docs" / "amp.md").read_text()
-    rows = {row.partition(" | ")[0].strip("| "): row for row in page.splitlines() if row.startswith("| ")}
-    for op in TABLE:
-        if op.autocast is not None and op.public is not None:
-            assert f"`{op.public}`" in rows[op.autocast], op
+    tables = page.partition("On a CUDA device")
+    for device, table in (("cpu", tables[0]), ("cuda", tables[2])):
+        rows = {
+            row.partition(" | ")[0].strip("| "): row for row in table.splitlines() if row.startswith("| ")
+        }
+        for op in TABLE:
+            policy = getattr(op.autocast, device, None)
+            if policy is not None and op.public is not None:
+                assert f"`{op.public}`" in rows[policy], (device, op)

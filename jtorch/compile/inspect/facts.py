@@ -15,7 +15,7 @@ from jtorch.compile.observe.guards import in_words
 from jtorch.compile.observe.values import counts_by_text, counts_by_value
 from jtorch.compile.record.arrays import LentNumber
 from jtorch.compile.record.tree import Shared
-from jtorch.core.casting import Casting
+from jtorch.core.casting import OFF, Casting
 from jtorch.core.op import Context
 from jtorch.eager.tensor import Tensor
 
@@ -41,10 +41,12 @@ def facts_of(function: Callable, leaves: list[Any], structure: Any, context: Con
 
 def _autocast(casting: Casting) -> str:
     """What is set: of a switch that is off what a block inside would begin with, unless it is the usual."""
-    cached = "" if casting.cache_enabled else ", no cache"
-    if casting.enabled:
-        return casting.dtype.name + cached
-    return "off" if not casting.number else f"off ({casting.dtype.name}{cached})"
+    told = []
+    for name, where in (("cpu", ""), ("cuda", "cuda ")):
+        setting = casting.on(name)
+        if setting.enabled or setting.dtype is not OFF.on(name).dtype:
+            told.append(f"{where}{setting.dtype.name}" + ("" if setting.enabled else " off"))
+    return ", ".join([*(told or ["off"]), *([] if casting.cache_enabled else ["no cache"])])
 
 
 def in_short(facts: Facts) -> str:

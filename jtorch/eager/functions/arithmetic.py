@@ -16,6 +16,7 @@ from jtorch.core.early import factor_first
 from jtorch.core.number_ranges import PLAIN, check_beside, check_number, number_type
 from jtorch.core.op import BY_NAME
 from jtorch.core.return_types import ALL as RESULTS
+from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.inplace import in_place, in_place_function
 from jtorch.eager.messages import check_bools, check_tensors, long_name
@@ -210,6 +211,7 @@ def _refuse(input: Tensor, name: str) -> None:
         raise NotImplementedError(f"\"{name}\" not implemented for '{long_name(input._data.dtype)}'")
 
 
+@autocasts(cuda="as_is")
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input 2**other"""
     check_tensors("ldexp", input=input, other=other)

@@ -35,7 +35,7 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     return APPLY["make_complex"](real, imag)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs (cos angle + i sin angle)"""
     return complex_(abs * angle.cos(), abs * angle.sin())
@@ -82,7 +82,7 @@ def view_as_real(input: Tensor) -> Tensor:
     return stack([real(input), imag(input)], -1)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def view_as_complex(input: Tensor) -> Tensor:
     """Complex numbers of the pairs along the last dim."""
     if not input.is_floating_point():

@@ -24,7 +24,7 @@ from jtorch.eager.tensor import Tensor, wrap
 _UPLO = ("L", "U", "l", "u")
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def eigh(A: Tensor, UPLO: str = "L") -> Any:
     """(eigenvalues in ascending order, eigenvectors as columns) of Hermitian (..., n, n).
 
@@ -34,7 +34,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Any:
     return return_types.linalg_eigh(*APPLY["eigh"](_triangle(A, UPLO)))
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian (..., n, n) in ascending order."""
     return APPLY["eigvalsh"](_triangle(A, UPLO))
@@ -47,7 +47,7 @@ def _triangle(A: Tensor, uplo: str) -> Tensor:
     return A if uplo in "Ll" else A.mH
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def eig(A: Tensor) -> Any:
     """(eigenvalues, eigenvectors of length 1 as columns) of (..., n, n), complex and in no order.
 
@@ -58,7 +58,7 @@ def eig(A: Tensor) -> Any:
     return return_types.linalg_eig(*APPLY["eig"](A))
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def eigvals(A: Tensor) -> Tensor:
     """The eigenvalues of (..., n, n), complex and in no order."""
     check_matrices("linalg.eigvals", A)
@@ -66,7 +66,7 @@ def eigvals(A: Tensor) -> Tensor:
     return values
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
     """(U, S, Vh) with A = U diag(S) Vh, S descending. Raises LinAlgError for NaN and infinity.
 
@@ -85,7 +85,7 @@ def _no_driver(name: str, driver: str | None) -> None:
         )
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def svd_old(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """(U, S, V) with input = U diag(S) V^H: ``linalg.svd`` under its old name in the module ``torch``."""
     if not compute_uv:
@@ -94,7 +94,7 @@ def svd_old(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     return return_types.svd(U, S, Vh.mH)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values of (..., m, n), descending."""
     check_matrices("linalg.svd", A, square=False, dtype="linalg_svd_cpu" if A.is_floating_point() else None)
@@ -102,7 +102,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return APPLY["svdvals"](A)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def qr(A: Tensor, mode: str = "reduced") -> Any:
     """(Q, R) with A = Q R; ``mode`` is "reduced", "complete" or "r" (then Q is empty)."""
     check_matrices("linalg.qr", A, square=False, dtype=None)
@@ -123,7 +123,7 @@ def _empty(like: Tensor) -> Tensor:
     return wrap(op_module.CONTEXT.get().xp.full(0.0, shape=(0,), dtype=like._data.dtype))
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def qr_old(input: Tensor, some: bool = True) -> Any:
     """``linalg.qr`` under its old name in the module ``torch``."""
     return return_types.qr(*qr(input, "reduced" if some else "complete"))
@@ -170,13 +170,13 @@ def pinv(
     return APPLY["pinv"](A, _wide(atol, 1), _wide(rtol, 1), hermitian=hermitian)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """``linalg.pinv``"""
     return pinv(input, rtol=rcond)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def matrix_rank(
     A: Tensor, tol: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
 ) -> Tensor:
@@ -196,7 +196,7 @@ def matrix_rank(
     return APPLY["gt"](S, limit).sum(-1)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """How much a system with matrix A amplifies errors: |A| |A^-1| in the norm ``p`` (None is 2)."""
     if A.ndim < 2:
@@ -257,7 +257,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 # -- tensors as matrices ---------------------------------------------------------------------------
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A as a map between tensors: the first ``ind`` dims against the others."""
     if ind <= 0:
@@ -271,7 +271,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return inv(A.reshape(first, last)).reshape(*A.shape[ind:], *A.shape[:ind])
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     """X with tensordot(A, X, X.ndim) = B."""
     from jtorch.eager.functions.reordering import movedim

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jtorch.core.number_ranges import check_parameters
+from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import vector_norm
 from jtorch.eager.tensor import Tensor
@@ -21,6 +22,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
     return vector_norm(difference, p, -1, keepdim)
 
 
+@autocasts(cuda="float32")
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between x1 and x2 along ``dim``, their lengths at least ``eps``.
 

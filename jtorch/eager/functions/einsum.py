@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jtorch.core.op import BY_NAME
+from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY, public_function
 from jtorch.eager.tensor import Tensor
 
@@ -24,6 +25,7 @@ Label = Any  # a letter, or ("...", k) for the k-th dim from the end that an ell
 Part = tuple[Tensor, tuple[Label, ...]]
 
 
+@autocasts(cuda="lower")
 def einsum(*args: Any) -> Tensor:
     """``einsum("ij,jk->ik", x, y)``, or with lists of dims: ``einsum(x, [0, 1], y, [1, 2], [0, 2])``."""
     if not args:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.reordering import movedim
 from jtorch.eager.messages import long_name
@@ -23,6 +24,7 @@ def _floating(name: str, x: Tensor, dtype: Any) -> Tensor:
     return x if dtype is None else x.to(dtype)
 
 
+@autocasts(cuda="float32")
 def vector_norm(
     x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -48,6 +50,7 @@ def vector_norm(
     return APPLY["vector_norm"](x, order=ord, axis=axis, keepdims=keepdim)
 
 
+@autocasts(cuda="float32")
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:

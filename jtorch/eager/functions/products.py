@@ -87,6 +87,7 @@ def _check_vectors(name: str, x: Tensor, y: Tensor) -> None:
         )
 
 
+@autocasts(cuda="promote")
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The inner product of two vectors."""
     _check_vectors("dot", input, tensor)
@@ -100,7 +101,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return dot(input.conj() if input.is_complex() else input, other)
 
 
-@autocasts(None)
+@autocasts(cpu="as_is", cuda="lower")
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Matrix times vector."""
     _check_mv(input, vec, 1)
@@ -168,7 +169,7 @@ def _check_factors(input: Tensor, *factors: Any) -> None:
         check_number(factor, input._data.dtype)
 
 
-@autocasts(None)
+@autocasts(cpu="as_is", cuda="lower")
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha mat vec"""
     _check_mv(mat, vec, input.ndim)
@@ -176,6 +177,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
     return _added(mv, input, mat, vec, beta, alpha)
 
 
+@autocasts(cuda="lower")
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha (all products of vec1 and vec2)"""
     for name, t in (("vec1", vec1), ("vec2", vec2)):
@@ -221,6 +223,7 @@ def _summed_bmm(batch1: Tensor, batch2: Tensor) -> Tensor:
 # -- other contractions ----------------------------------------------------------------------------
 
 
+@autocasts(cuda="promote")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Products summed over ``dims``: a pair of lists, or how many last dims of ``a`` and first of ``b``."""
     if isinstance(dims, Tensor):
@@ -245,7 +248,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return _contracted(a, b, [ax.one(k, a.ndim) for k in left], [ax.one(k, b.ndim) for k in right])
 
 
-_uncast_tensordot = autocasts(None)(tensordot)
+_uncast_tensordot = autocasts(cpu="as_is", cuda="promote")(tensordot)
 
 
 def _contracted(a: Tensor, b: Tensor, left: list[int], right: list[int]) -> Tensor:
@@ -284,6 +287,7 @@ def cross_along(input: Tensor, other: Tensor, dim: int) -> Tensor:
     return input.roll(-1, axis) * other.roll(1, axis) - input.roll(1, axis) * other.roll(-1, axis)
 
 
+@autocasts(cuda="promote")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product along ``dim``, by default the first dim of size 3."""
     if dim is None:
@@ -294,7 +298,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     return cross_along(input, other, dim)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32", cuda="as_is")
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:
@@ -357,6 +361,7 @@ def _chained(tensors: list[Tensor], cut: dict, i: int = 0, j: int | None = None)
     return _mm(_chained(tensors, cut, i, k), _chained(tensors, cut, k + 1, j))
 
 
+@autocasts("lower")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """``linalg.multi_dot`` of matrices; of one alone a copy."""
     return APPLY["clone"](matrices[0]) if len(matrices) == 1 else multi_dot(matrices)

@@ -12,6 +12,7 @@ import numpy as np
 
 from jtorch.core.op import CONTEXT
 from jtorch.core.return_types import ALL as RESULTS
+from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import matrix_norm, vector_norm
 from jtorch.eager.messages import long_name
@@ -96,6 +97,7 @@ def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool
     return deviation, input.mean(None if dim.__class__ is bool else dim, keepdim)
 
 
+@autocasts(cuda="float32")
 def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
     """The ``p``-norm over ``dim`` (all dims for None): a number, inf, -inf or "fro"."""
     if dtype is not None:
@@ -112,6 +114,7 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     return APPLY["logsumexp"](input, axis=ax.many(dim, input.ndim), keepdims=ax.flag(keepdim))
 
 
+@autocasts(cuda="as_is")
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The sum of all that is no NaN."""
     if dtype is not None:
@@ -121,6 +124,7 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
     return input.sum(dim, keepdim)
 
 
+@autocasts(cuda="as_is")
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean of all that is no NaN."""
     if not input.is_floating_point():

@@ -85,6 +85,7 @@ def scatter(
     return at_places("scatter", RuntimeError, input, index, part, axis=axis)
 
 
+@autocasts(cuda="promote")
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """``input`` with ``src[i, j]`` added at ``[index[i, j], j]`` for dim 0, and so on."""
     axis, index, part = _prepared("scatter", input, dim, index, src)
@@ -194,7 +195,7 @@ def _without(tensor: Tensor, axis: int) -> tuple[int, ...]:
     return tuple(n for k, n in enumerate(tensor.shape) if k != axis)
 
 
-@autocasts("promote")
+@autocasts(cpu="promote")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``input`` with position ``index[i]`` of ``dim`` replaced by ``source[i]``."""
     axis = ax.one(dim, input.ndim)

@@ -55,14 +55,14 @@ def check_floats(name: str, A: Tensor, dtype: str | None = None) -> None:
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {long_of(A)}")
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def inv(A: Tensor) -> Tensor:
     """The inverses of (..., n, n). Raises LinAlgError for a singular matrix."""
     check_matrices("linalg.inv", A)
     return APPLY["inv"](A)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def inverse(input: Tensor) -> Tensor:
     """``linalg.inv``"""
     return inv(input)
@@ -78,7 +78,7 @@ def _checked(name: str, function: Callable, A: Tensor, *others: Tensor, **option
     return found, wrap(xp.full(0, shape=tuple(A.shape[:-2]), dtype=int32.numpy))
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     """(inverse, info): info is 0 where all went well, else which pivot is zero, from 1 on. A singular matrix
     is an error only with ``check_errors``."""
@@ -110,7 +110,7 @@ def logdet(input: Tensor) -> Tensor:
     return APPLY["where"](APPLY["lt"](sign, 0), math.nan, value)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B (X A = B unless ``left``); B is (..., n, k), or (..., n) for vectors.
 
@@ -188,7 +188,7 @@ def solve_triangular(
 # -- Cholesky --------------------------------------------------------------------------------------
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """L with A = L L^H for Hermitian positive-definite (..., n, n); its conjugate transpose if ``upper``.
 
@@ -204,7 +204,7 @@ def _lower(A: Tensor, upper: bool) -> Tensor:
     return A.mH if upper else A
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def cholesky_old(input: Tensor, upper: bool = False) -> Tensor:
     """``linalg.cholesky`` under its old name in the module ``torch``."""
     check_matrices("cholesky", input, dtype="cholesky_cpu")
@@ -214,7 +214,7 @@ def cholesky_old(input: Tensor, upper: bool = False) -> Tensor:
         raise LinAlgError(str(error).removeprefix("linalg.")) from None
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
     """(L, info): info is 0 where all went well, else the order of a leading minor that is not positive: L
     is unfinished there. It is an error only with ``check_errors``."""
@@ -224,7 +224,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     return return_types.linalg_cholesky_ex(L.mH if upper else L, info)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """X with A X = ``input``, given the Cholesky factor of A."""
     L = input2
@@ -239,7 +239,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     return APPLY["cholesky_solve"](input, lower)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """The inverse of A, given its Cholesky factor."""
     check_matrices("cholesky_inverse", input)
@@ -250,7 +250,7 @@ def _identity(like: Tensor) -> Tensor:
     """Ones on the diagonal, in the shape of ``like``."""
     n = like.ndim
     same = APPLY["eq"](positions(like.shape, n - 2), positions(like.shape, n - 1))
-    return same.to(like.dtype)
+    return same.to(like.device, like.dtype)
 
 
 # -- LU --------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
 # -- least squares ---------------------------------------------------------------------------------
 
 
-@autocasts("float32")
+@autocasts(cpu="float32", cuda="as_is")
 def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:
     """(solution, residuals, rank, singular_values) of min |A X - B|, the X of smallest norm.
 

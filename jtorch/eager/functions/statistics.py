@@ -57,6 +57,7 @@ def corrcoef(input: Tensor) -> Tensor:
     return (c / deviation.unsqueeze(-1) / deviation.unsqueeze(0)).clamp(-1, 1)
 
 
+@autocasts(cuda="float32")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The ``p``-norm of input - other over all elements."""
     check_tensors("dist", input=input, other=other)
@@ -86,6 +87,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
     return vector_norm(difference, rounded_number(p, difference._data.dtype), -1)
 
 
+@autocasts(cuda="float32")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """The ``p``-norm between all pairs of rows (N, M), as a vector of N (N - 1) / 2 in the order of pairs."""
     if input.ndim != 2:
@@ -101,6 +103,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     return vector_norm(APPLY["cat"](*after, axis=0), rounded_number(p, input._data.dtype), 1)
 
 
+@autocasts(cuda="float32")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Each slice along ``dim`` whose ``p``-norm is above ``maxnorm`` shortened to it."""
     if not p > 0:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import devices, dtypes as dt, op as op_module
+from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY
 from jtorch.eager.factory import check_layout
 from jtorch.eager.functions.places import positions
@@ -92,6 +93,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(input.reshape(-1), offset)
 
 
+@autocasts(cuda="as_is")
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers 0 to N-1 of a vector, as columns; the highest first unless ``increasing``."""
     if x.ndim != 1:
@@ -104,7 +106,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 def powers(x: Tensor, count: int | None, increasing: bool) -> Tensor:
     """Powers 0 to ``count`` - 1 (the length of the last dim for None), in a new last dim."""
     count = x.shape[-1] if count is None else count
-    exponents = positions((count,), 0)
+    exponents = positions((count,), 0).to(x.device)
     if not increasing:
         exponents = exponents.flip(0)
     x = x if x.is_floating_point() or x.is_complex() else x.to(dt.int64)

@@ -134,6 +134,7 @@ def _boxes(input: Tensor, rank: int, wanted: tuple[int, ...]) -> Tensor:
     return input.reshape(shape).permute(axes).reshape(*shape[:lead], *wanted, elements)
 
 
+@autocasts(cuda="as_is")
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
     """Means of ``output_size`` windows of sequences (N, C, L) or (C, L).
 
@@ -150,6 +151,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
     return _adaptive_avg(1, input, output_size)
 
 
+@autocasts(cuda="as_is")
 def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
     """Means of boxes of images (N, C, H, W) or (C, H, W), as many as ``output_size`` says; None keeps a size.
 
@@ -162,7 +164,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
     return _adaptive_avg(2, input, output_size)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32", cuda="as_is")
 def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
     """Means of boxes of volumes (N, C, D, H, W) or (C, D, H, W).
 
@@ -201,7 +203,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool 
     return _adaptive_max(2, input, output_size, return_indices)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """The largest elements of boxes of volumes, and with ``return_indices`` where in the flattened volume.
 

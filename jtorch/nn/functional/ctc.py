@@ -25,7 +25,7 @@ from jtorch.nn.functional._reduction import chosen
 _CHECKING = " (while checking arguments for ctc_loss_allocate_outputs)"
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def ctc_loss(
     log_probs: Any,
     targets: Any,

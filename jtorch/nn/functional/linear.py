@@ -12,7 +12,7 @@ from jtorch.eager.public import Tensor, autocasts, functions
 linear = functions.linear
 
 
-@autocasts(None)
+@autocasts(cpu="as_is", cuda="promote")
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Tensor:
     """``x1 @ weight[k] @ x2`` for each k, plus ``bias``: (..., I), (..., J) and (K, I, J) to (..., K).
 

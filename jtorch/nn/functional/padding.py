@@ -64,7 +64,7 @@ def _along_borders(input: Tensor, borders: _Borders, mode: str) -> Tensor:
     return input
 
 
-_around, _around_wide = autocasts(None)(_along_borders), autocasts("float32")(_along_borders)
+_around, _around_wide = autocasts("as_is")(_along_borders), autocasts(cpu="float32")(_along_borders)
 
 
 def _constant(input: Tensor, borders: _Borders, value: Any) -> Tensor:

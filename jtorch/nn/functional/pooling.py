@@ -145,7 +145,7 @@ def _max_pool(
     return out, index.squeeze(0) if alone else index
 
 
-_wide_max_pool = autocasts("float32")(_max_pool)
+_wide_max_pool = autocasts(cpu="float32")(_max_pool)
 
 
 def _flat_index(place: Tensor, sizes: Numbers, at: dict[str, Numbers]) -> Tensor:
@@ -336,7 +336,7 @@ def avg_pool2d(
     )
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def avg_pool3d(
     input: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,

@@ -14,6 +14,7 @@ from jtorch.core.dtypes import bool_
 from jtorch.eager.public import Tensor, autocasts, functions, linspace, ones, ops, zeros
 
 
+@autocasts(cuda="as_is")
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """Where ``theta`` (N, 2, 3) or (N, 3, 4) sends each place of an image of ``size`` (N, C, ...), for
     ``grid_sample``: (N, H, W, 2) or (N, D, H, W, 3), in [-1, 1].
@@ -49,7 +50,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     return (base @ theta.transpose(1, 2)).reshape(theta.shape[0], *sizes, rank)
 
 
-@autocasts(None)
+@autocasts("as_is")
 def _places(sizes: tuple[int, ...], align_corners: bool, dtype: Any) -> Tensor:
     """(x, y, ..., 1) of each place, in lines: the last spatial dim is x."""
     axes = [_axis(n, align_corners, dtype) for n in sizes]
@@ -67,7 +68,7 @@ def _axis(n: int, align_corners: bool, dtype: Any) -> Tensor:
     return line if align_corners else line * (n - 1) / n
 
 
-@autocasts("float32")
+@autocasts(cpu="float32", cuda="promote")
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,

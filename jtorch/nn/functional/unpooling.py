@@ -61,7 +61,7 @@ def _asked_sizes(asked: Numbers, plain: Numbers, strides: Numbers) -> Numbers:
     return asked
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def max_unpool1d(
     input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0,
     output_size: Any = None,
@@ -77,7 +77,7 @@ def max_unpool1d(
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0,
     output_size: Any = None,
@@ -94,7 +94,7 @@ def max_unpool2d(
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
-@autocasts("float32")
+@autocasts(cpu="float32")
 def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Sizes, stride: Any = None, padding: Sizes = 0,
     output_size: Any = None,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.sizes import below
-from jtorch.eager.public import Tensor, apart, functions, integer, tensor
+from jtorch.eager.public import Tensor, apart, autocasts, functions, integer, tensor
 from jtorch.nn.functional.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -52,6 +52,14 @@ def interpolate(
     if mode == "area":
         pools = {3: adaptive_avg_pool1d, 4: adaptive_avg_pool2d, 5: adaptive_avg_pool3d}
         return pools[input.ndim](input, sizes)
+    return _resampled(input, sizes, scales, mode, bool(align_corners), antialias)
+
+
+@autocasts(cuda="float32")
+def _resampled(
+    input: Tensor, sizes: Sequence[int], scales: Sequence[float | None], mode: str, align_corners: bool,
+    antialias: bool,
+) -> Tensor:  # fmt: skip
     is_bytes = input.dtype.numpy == np.uint8
     if not input.is_floating_point() and not (is_bytes and mode in _OF_BYTES):
         raise NotImplementedError(f"\"upsample_{mode}\" not implemented for '{input.dtype}'")
@@ -60,9 +68,9 @@ def interpolate(
     by_weights = antialias or (is_bytes and not mode.startswith("nearest"))
     for dim, (m, scale) in reversed(along) if by_weights else along:
         if by_weights:
-            out = _by_weights(out, dim, m, scale, mode, bool(align_corners), antialias)
+            out = _by_weights(out, dim, m, scale, mode, align_corners, antialias)
         else:
-            out = _along(out, dim, m, scale, mode, bool(align_corners))
+            out = _along(out, dim, m, scale, mode, align_corners)
     return apart(out, input)
 
 
