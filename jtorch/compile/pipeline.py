@@ -11,6 +11,7 @@ from typing import Any
 from jtorch.compile import debug
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.finalise import finalise
+from jtorch.compile.graph.halves import narrowed
 from jtorch.compile.graph.ir import Graph, check
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.plan.fuse import fuse
@@ -40,7 +41,7 @@ def compile_graph(
     """Compile ``graph`` for ``target``."""
     dump = debug.Dump(graph.name)
     with seldom_collected():
-        plan = planned(graph, destinations, timings, dump)
+        plan = planned(graph, destinations, timings, target.multiplies_halves, dump)
         with timings.measure("emit"), _deep(graph.name):
             code = target.emit(plan)
         dump("kernels", lambda: debug.kernel_text(code), "py")
@@ -71,14 +72,16 @@ _DEPTH = 6000  # of Python's calls
 
 
 def planned(
-    graph: Graph, destinations: Sequence[Destination], timings: Timings, dump: debug.Dump | None = None
-) -> Plan:
-    """The plan of ``graph``, which knows no target yet."""
+    graph: Graph, destinations: Sequence[Destination], timings: Timings, halves: bool = False,
+    dump: debug.Dump | None = None,
+) -> Plan:  # fmt: skip
+    """The plan of ``graph``, of which a target need know no more than whether products take ``halves``."""
     dump = dump or debug.Dump(graph.name)
     fuel = Fuel(int(config.get("FUEL")))
     dump("trace", lambda: str(graph))
     with timings.measure("passes"), _deep(graph.name):
-        graph = finalise(optimise(graph, fuel, lambda name, g, s: dump(name, lambda: str(g))))
+        graph = optimise(graph, fuel, lambda name, g, s: dump(name, lambda: str(g)))
+        graph = finalise(narrowed(graph) if halves else graph)
         if config.get("CHECK"):
             check(graph)
     dump("final", lambda: str(graph))

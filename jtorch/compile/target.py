@@ -72,9 +72,11 @@ def address_of(array: np.ndarray) -> int:
 @dataclass(frozen=True, slots=True)
 class Target:
     """``load(code, graph, binding)`` gives a ``Runner``; ``graph`` is the one that was recorded.
-    ``of_sizes(env, names)`` gives the target of plans over symbols, None where it runs none."""
+    ``of_sizes(env, names)`` gives the target of plans over symbols, None where it runs none.
+    ``multiplies_halves``: its products take floats of 16 bits, and sum in float32."""
 
     name: str
     emit: Callable[[Plan], Code]
     load: Callable[[Code, Graph, Binding], Any]
     of_sizes: Callable[[Environment, Sequence[str]], Target] | None = None
+    multiplies_halves: bool = False

@@ -22,7 +22,7 @@ from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
 from jtorch.eager.reflected import answer, is_asked, overridden
 from jtorch.eager.signatures import accepting_source
-from jtorch.eager.sixteen_bits import HALVES, any_half, is_half, through_float32
+from jtorch.eager.sixteen_bits import HALVES, any_half, any_half_of_host, is_half, through_float32
 from jtorch.eager.source import apply_source, faced_source, named_source
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import WATCHERS, expect_complex, look_at
@@ -217,6 +217,7 @@ NAMESPACE = {
     "UNCHANGED": UNCHANGED,
     "shares_memory": shares_memory,
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_half": any_half,
+    "any_half_of_host": any_half_of_host,
     "is_half": is_half, "HALVES": HALVES, "FLOAT32": np.dtype(np.float32), "FLOAT64": np.dtype(np.float64),
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
     "not_a_tensor": messages.not_a_tensor, "overridden": overridden, "check_tensors": messages.check_tensors,

@@ -75,12 +75,15 @@ class Computing:
         return device.uploaded(self.table[op.index](*_on_host(values), **statics))
 
     def _in_float32(self, op: Op, device: Any, values: tuple, statics: dict[str, Any]) -> Any:
-        """An op of 16 bits, computed in float32 and rounded once; None where the host is to."""
+        """An op of 16 bits, computed in float32 and rounded once, as products do by themselves; None where
+        the host is to."""
         if op.kind is Kind.COMPOSITE:
             return op.body(self.xp(device), *values, **statics)
         if op.kind is Kind.OPAQUE:
             return None
         halves, asked = _halves(values), statics.get("dtype")
+        if op.kind is Kind.CONTRACTION and len(halves) == 1 and _all_are(values, halves):
+            return None  # kernels of a device multiply these
         if asked in HALVES:
             first = values[0].dtype if values and values[0].__class__ is DeviceArray else None
             if op.name != "cast" or not (first in HALVES or first in _ROUNDED_ONCE):

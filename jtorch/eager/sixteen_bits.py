@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt, op as op_module
+from jtorch.core.device_array import DeviceArray
 from jtorch.core.dtypes import HALVES
 from jtorch.core.number_ranges import is_operand
 from jtorch.core.op import BY_NAME, Kind, Op
@@ -26,6 +27,11 @@ _CAST = BY_NAME["cast"]
 def any_half(*values: Any) -> bool:
     """Whether one of these raw values has 16 bits."""
     return any(map(is_half, values))
+
+
+def any_half_of_host(*values: Any) -> bool:
+    """Whether one has and none lies on a device, whose products take them and sum in float32."""
+    return any_half(*values) and not any(value.__class__ is DeviceArray for value in values)
 
 
 def is_half(x: Any, *others: Any) -> bool:

@@ -35,7 +35,7 @@ import inspect
 import re
 from typing import Any
 
-from jtorch.core.op import Kind, Op
+from jtorch.core.op import BY_NAME, Kind, Op
 from jtorch.eager.node import watched
 from jtorch.eager.reflected import METHODS
 from jtorch.eager.signatures import extended, spelled_out
@@ -241,6 +241,8 @@ def _cast_lines(op: Op, usual: bool = False) -> list[str]:
     if (_rounds_in_between(op) or op.unrounded) and not usual:
         arguments = f"({_listed(list(names))}), {{{', '.join(f'{s!r}: {s}' for s in op.statics)}}}"
         test16 = f"is_half({values})" if op.like_first else f"any_half({values})"
+        if op.renames is not None and BY_NAME[op.renames].kind is Kind.CONTRACTION:
+            test16 = f"any_half_of_host({values})"  # a device multiplies these
         inner = [f"if {test16}:", f"    return through_float32(op, apply, {arguments})", *inner]
     if test is None:
         return [*lines, *(f"        {line}" for line in inner)]

@@ -10,18 +10,26 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.dtypes import BFLOAT16
 from tests.cuda.allocations import Fault
 from tests.cuda.device import FakeDevice, Refusal, Stream, c_function
 
+_F, _D = np.dtype(np.float32), np.dtype(np.float64)
+_H, _B = np.dtype(np.float16), BFLOAT16
+# CUDA_R_32F, CUDA_R_64F, CUDA_R_16F, CUDA_R_16BF: the types of A and B, that of C, and that of computation
+# which goes with them, as the table of cublasGemmEx in NVIDIA's documentation has it
 _KINDS = {
-    (0, 68): np.dtype(np.float32),
-    (1, 70): np.dtype(np.float64),
-}  # CUDA_R_32F with CUBLAS_COMPUTE_32F, ...
+    (0, 0, 68): (_F, _F), (1, 1, 70): (_D, _D), (2, 2, 68): (_H, _H), (2, 0, 68): (_H, _F),
+    (14, 14, 68): (_B, _B), (14, 0, 68): (_B, _F),
+}  # fmt: skip
+_MODES = {0: False, 16: True}  # CUBLAS_DEFAULT_MATH, and whether sums are kept in the type of computation
+_ALGORITHMS = {-1}  # CUBLAS_GEMM_DEFAULT
 _INVALID, _INTERNAL, _UNSUPPORTED = 7, 14, 15
 
 
 class Handle:
     stream = workspace = nbytes = 0
+    whole_sums = False
 
 
 class FakeBlas:
@@ -56,18 +64,21 @@ class FakeBlas:
     ) -> None:  # fmt: skip
         """Columns lie one after the other, as in Fortran."""
         device, found = self.device, self.device.thing(handle, Handle)
-        dtype = _KINDS.get((c_type, compute))
-        if dtype is None or {a_type, b_type} != {c_type}:
-            raise Refusal(_UNSUPPORTED, f"types {a_type}, {b_type}, {c_type} computed as {compute}")
+        dtypes = _KINDS.get((a_type, c_type, compute))
+        if dtypes is None or a_type != b_type or algorithm not in _ALGORITHMS:
+            told = f"types {a_type}, {b_type}, {c_type} computed as {compute} by algorithm {algorithm}"
+            raise Refusal(_UNSUPPORTED, told)
+        dtype, made = dtypes
         if lda < max(1, k if ta else m) or ldb < max(1, n if tb else k) or ldc < max(1, m):
             raise Refusal(_INVALID, f"leading dimensions {lda}, {ldb}, {ldc} of {m} x {n} x {k}")
         if min(m, n, k, batch) <= 0:
             raise Refusal(_INVALID, f"a product of {m} x {n} x {k}, {batch} times")
         if device.thing(found.stream, Stream).capture is not None and not found.workspace:
             raise Refusal(_INTERNAL, "memory for a workspace is wanted while the stream is captured")
-        scalar = ctypes.c_float if dtype.itemsize == 4 else ctypes.c_double
+        wide = _D if dtype is _D else _F
+        scalar, whole = (ctypes.c_double if wide is _D else ctypes.c_float), found.whole_sums
         al, be = (scalar.from_address(p).value for p in (alpha, beta))
-        name = f"cuBLAS {m} x {n} x {k}"
+        name = f"cuBLAS {m} x {n} x {k} of {dtype} to {made}"
         self.count += 1
         token = np.frombuffer(self.count.to_bytes(8, "little"), np.uint8)
 
@@ -78,14 +89,23 @@ class FakeBlas:
             if (device.memory.read(found.workspace, found.nbytes)[:8] != token).any():
                 raise Fault("another product has written over the workspace")
             for i in range(batch):
-                x = self._matrix(a + dtype.itemsize * sa * i, dtype, m, k, lda, ta)
-                y = self._matrix(b + dtype.itemsize * sb * i, dtype, k, n, ldb, tb)
-                out = c + dtype.itemsize * sc * i
-                before = self._matrix(out, dtype, m, n, ldc, 0) * dtype.type(be) if be else 0
-                self._store(out, (dtype.type(al) * (x @ y) + before).astype(dtype), ldc)
+                x = self._matrix(a + dtype.itemsize * sa * i, dtype, m, k, lda, ta).astype(wide)
+                y = self._matrix(b + dtype.itemsize * sb * i, dtype, k, n, ldb, tb).astype(wide)
+                out = c + made.itemsize * sc * i
+                before = self._matrix(out, made, m, n, ldc, 0).astype(wide) * wide.type(be) if be else 0
+                product = x @ y if whole else _in_parts(x, y, made)
+                with np.errstate(over="ignore"):  # what 16 bits have no room for is infinite
+                    rounded = (wide.type(al) * product + before).astype(made)
+                self._store(out, rounded, ldc)
 
         device._enqueue(found.stream, f"{name}, begun", begin)
         device._enqueue(found.stream, name, end)
+
+    @c_function
+    def cublasSetMathMode(self, handle: int, mode: int) -> None:
+        if mode not in _MODES:
+            raise Refusal(_INVALID, f"a mode {mode} that nobody here knows")
+        self.device.thing(handle, Handle).whole_sums = _MODES[mode]
 
     def _matrix(
         self, at: int, dtype: np.dtype, rows: int, columns: int, leading: int, turned: int
@@ -102,3 +122,10 @@ class FakeBlas:
         for j in range(values.shape[1]):
             line = np.ascontiguousarray(values[:, j])
             self.device.memory.write(at + line.itemsize * leading * j, line.nbytes)[...] = line.view(np.uint8)
+
+
+def _in_parts(x: np.ndarray, y: np.ndarray, made: np.dtype) -> np.ndarray:
+    """A product whose terms several blocks add up, each rounding its part to the type of the result."""
+    half = x.shape[1] // 2
+    parts = ((x[:, s] @ y[s]).astype(made).astype(x.dtype) for s in (slice(half), slice(half, None)))
+    return sum(parts)

@@ -286,7 +286,7 @@ def test_a_destroyed_graph_is_no_graph():
 
 def multiply(device, blas, x, y, out, n: int = 2, add: bool = False) -> None:
     factors = (Factor(b.address, False, n, 0) for b in (x, y, out))
-    blas.gemm(np.dtype(np.float32), (1, n, n, n), *factors, add)
+    blas.gemm((np.dtype(np.float32),) * 2, (1, n, n, n), *factors, add)
 
 
 def test_a_product_is_in_row_major_order():

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jtorch.core.dtypes import BFLOAT16
 from jtorch.core.errors import CudaError
 from jtorch.native.cuda import blas, device, driver, graph, memory
 from tests.cuda.device import NAMES, FakeDevice
@@ -85,6 +86,8 @@ NUMBERS = {
         "CUBLAS_COMPUTE_32F": blas._KINDS[np.dtype(np.float32)][1],
         "CUBLAS_COMPUTE_64F": blas._KINDS[np.dtype(np.float64)][1],
         "CUBLAS_GEMM_DEFAULT": blas._DEFAULT_ALGORITHM,
+        "CUBLAS_DEFAULT_MATH": 0,
+        "CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION": blas._WHOLE_SUMS,
         "CUBLAS_OP_N": 0,  # a bool is the number
         "CUBLAS_OP_T": 1,
         **{f"CUBLAS_STATUS_{name}": number for number, name in driver._CUBLAS_ERRORS.items()},
@@ -92,6 +95,8 @@ NUMBERS = {
     "library_types.h": {
         "CUDA_R_32F": blas._KINDS[np.dtype(np.float32)][0],
         "CUDA_R_64F": blas._KINDS[np.dtype(np.float64)][0],
+        "CUDA_R_16F": blas._KINDS[np.dtype(np.float16)][0],
+        "CUDA_R_16BF": blas._KINDS[BFLOAT16][0],
     },
 }
 

@@ -22,6 +22,8 @@ from tests.compile.chain import Machine, arguments_of, assert_link, trace
 from tests.compile.codegen.cuda_chain import plan_of
 from tests.compile.codegen.cuda_programs import MAPS, REDUCTIONS, tensor
 from tests.compile.run.test_cuda import PRODUCTS, USES, off, random_draws
+from tests.cuda.half_products import SHAPES, arguments
+from tests.cuda.test_autocast import ByHand, Plain, steps
 from tests.cuda.test_compiled import trained as compiled
 from tests.cuda.test_loops import NETWORKS
 from tests.cuda.test_tensors import trained
@@ -131,6 +133,33 @@ def test_training_over_time_is_that_of_the_cpu(device):
         for network in (NETWORKS["LSTM"], NETWORKS["both ways, twice"]):
             expected, found = (compiled(network, "Adam", where, whole)[1] for where in ("cpu", "cuda"))
             assert max((a - b).abs().max().item() for a, b in zip(expected, found, strict=True)) <= 1e-5
+    finally:
+        device_memory.use(None)
+
+
+@each("name", SHAPES)
+def test_products_of_16_bits_are_rounded_once(name, device):
+    """Of whole numbers, in any order; cuBLAS is told to add no parts in 16 bits."""
+    function = SHAPES[name][0]
+    device_memory.use(device_memory.DeviceMemory(device))
+    try:
+        for dtype in (jtorch.float16, jtorch.bfloat16):
+            given = arguments(name, dtype)
+            expected = function(*(x.float() for x in given)).to(dtype)
+            for run in (function, jtorch.compile(function, fullgraph=True)):
+                assert jtorch.equal(run(*(x.cuda() for x in given)).cpu(), expected)
+    finally:
+        device_memory.use(None)
+
+
+@each("compiled", [False, True], ids=["eager", "compiled"])
+def test_a_step_under_autocast_is_the_one_that_is_cast_by_hand(compiled, device):
+    device_memory.use(device_memory.DeviceMemory(device))
+    try:
+        losses, parameters, _ = steps(Plain, "cuda", compiled)
+        expected_losses, expected, _ = steps(ByHand, "cuda", compiled)
+        assert losses == expected_losses and losses[-1] < losses[0]
+        assert all(map(jtorch.equal, parameters, expected))
     finally:
         device_memory.use(None)
 

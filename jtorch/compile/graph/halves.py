@@ -8,7 +8,8 @@ becomes
     c = cast(f, dtype=bfloat16)                  # bf16[8]
 
 Eager mode computes so, too: each op rounds its result, and once. So nothing is left out here, and what is
-fused rounds as often. What no kernel computes stays as it is, and NumPy computes it.
+fused rounds as often. What no kernel computes stays as it is, and NumPy computes it. A target whose products
+do all that by themselves gets them without the casts (``narrowed``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.graph.ir import Atom, Eqn, Literal, Type, Var
+from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var
 from jtorch.core import dtypes as dt
 from jtorch.core.dim import is_symbolic
 from jtorch.core.dtypes import HALVES
@@ -111,3 +112,104 @@ def _rounded(value: Atom, target: np.dtype, eqn: Eqn, made: list[Eqn]) -> Atom:
 def bits_of(value: Any, dtype: np.dtype) -> int:
     """A number as the bits of a float of 16 bits."""
     return int(np.asarray(value, dt.OF_NUMPY[dtype].numpy).view(np.uint16))
+
+
+def narrowed(graph: Graph) -> Graph:
+    """``graph`` for a target whose products take floats of 16 bits and sum in float32: without the casts
+    around products.
+
+        d = cast(a, dtype=float32)                   # f32[8,8]
+        e = cast(b, dtype=float32)                   # f32[8,8]
+        f = mm(d, e)                                 # f32[8,8]
+        c = cast(f, dtype=bfloat16)                  # bf16[8,8]
+    becomes
+        c = mm(a, b)                                 # bf16[8,8]
+
+    Views in between go along. What others read in float32 as well stays so: ``f = mm(a, b)``.
+    """
+    made_by = {out: eqn for eqn in graph.eqns for out in eqn.outputs}
+    users = _users(graph)
+    instead: dict[Eqn, tuple[Eqn, ...]] = {}
+    for eqn in graph.eqns:
+        if eqn.op.kind is Kind.CONTRACTION:
+            views: list[Eqn] = []
+            inputs = tuple([_narrow(a, made_by, views) for a in eqn.inputs])
+            dtypes = {None if a is None else a.dtype for a in inputs}
+            if len(dtypes) == 1 and None not in dtypes:
+                product = eqn.replace(inputs=inputs)
+                instead[eqn] = (*views, product)
+                _narrow_result(product, eqn, users, instead)
+    made = graph.replace(eqns=tuple(e for eqn in graph.eqns for e in instead.get(eqn, (eqn,))))
+    return _without_unread(made)
+
+
+def _users(graph: Graph) -> dict[Atom, list[Eqn | None]]:
+    """What reads each variable; None for the graph itself, which gives it."""
+    users: dict[Atom, list[Eqn | None]] = {out: [] for eqn in graph.eqns for out in eqn.outputs}
+    for eqn in graph.eqns:
+        for atom in eqn.inputs:
+            if atom in users:
+                users[atom].append(eqn)
+    for atom in graph.outputs:
+        if atom in users:
+            users[atom].append(None)
+    return users
+
+
+def _narrow(atom: Atom, made_by: dict[Any, Eqn], views: list[Eqn]) -> Var | None:
+    """What has the elements of ``atom`` in 16 bits, if it was made of that; ``views`` gets what makes it."""
+    made = made_by.get(atom)
+    if made is None or atom.dtype != _FLOAT32:
+        return None
+    source = made.inputs[0] if made.inputs else None
+    if made.op is _CAST:
+        return source if isinstance(source, Var) and source.dtype in HALVES else None
+    if not _is_view(made):
+        return None
+    inner = _narrow(made.inputs[0], made_by, views)
+    if inner is None:
+        return None
+    (out,) = made.outputs
+    views.append(made.replace(inputs=(inner,), outputs=(Var(Type(inner.dtype, out.shape)),)))
+    return views[-1].outputs[0]
+
+
+def _is_view(eqn: Eqn) -> bool:
+    return eqn.op.kind is Kind.VIEW and len(eqn.inputs) == 1 == len(eqn.outputs)
+
+
+def _narrow_result(
+    product: Eqn, eqn: Eqn, users: dict[Atom, list[Eqn | None]], instead: dict[Eqn, tuple[Eqn, ...]]
+) -> None:
+    """Have ``product``, which stands ``instead`` of ``eqn``, round its result where that is all it is for."""
+    dtype, chain = product.inputs[0].dtype, [eqn]
+    while True:
+        (out,) = chain[-1].outputs
+        user, *others = users[out] or [None]
+        if user is None or others:
+            return
+        if user.op is _CAST:
+            break
+        if not _is_view(user):
+            return
+        chain.append(user)
+    if user.outputs[0].dtype != dtype:
+        return
+    atom: Atom = user.outputs[0] if len(chain) == 1 else Var(Type(dtype, eqn.outputs[0].shape))
+    instead[eqn] = (*instead[eqn][:-1], product.replace(outputs=(atom,)))
+    for view in chain[1:]:
+        out = user.outputs[0] if view is chain[-1] else Var(Type(dtype, view.outputs[0].shape))
+        instead[view] = (view.replace(inputs=(atom,), outputs=(out,)),)
+        atom = out
+    instead[user] = ()
+
+
+def _without_unread(graph: Graph) -> Graph:
+    """``graph`` without casts and views that nobody reads."""
+    read, eqns = set(graph.outputs), []
+    for eqn in reversed(graph.eqns):
+        if (eqn.op is _CAST or _is_view(eqn)) and read.isdisjoint(eqn.outputs):
+            continue
+        read.update(eqn.inputs)
+        eqns.append(eqn)
+    return graph.replace(eqns=tuple(reversed(eqns)))

@@ -19,8 +19,6 @@ import heapq
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from jtorch.compile.graph.access import Coordinates, is_alias, is_stack
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Var
 from jtorch.compile.graph.passes import Fuel
@@ -32,6 +30,7 @@ from jtorch.compile.graph.reads import (
     place_of,
     runs_in_loops,
 )
+from jtorch.core.dtypes import is_float
 from jtorch.core.op import Kind, Op
 
 MAX_ARRAYS = 24  # arrays that one kernel reads or writes: each is a pointer in a register or on the stack
@@ -449,7 +448,7 @@ def _step(group: Group) -> Step:
     (eqn,) = group.eqns
     if eqn.op.kind is Kind.SCAN:
         return Step(StepKind.SCAN, (eqn,))
-    blas = eqn.op.kind is Kind.CONTRACTION and eqn.outputs[0].dtype in (np.float32, np.float64)
+    blas = eqn.op.kind is Kind.CONTRACTION and is_float(eqn.outputs[0].dtype)
     return Step(StepKind.GEMM if blas else StepKind.HOST, (eqn,))
 
 

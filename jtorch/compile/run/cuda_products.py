@@ -2,7 +2,8 @@
 
 cuBLAS walks a batch, rows, columns and terms, one axis each. What has more of them is one call for each
 position of the axes that are left over; they are made by the same step, one after the other. A factor whose
-lines overlap, as windows of images do, is copied first, so that they lie side by side.
+lines overlap, as windows of images do, is copied first, so that they lie side by side. A result of 16 bits is
+rounded once: where several calls would add to it, the factors are copied.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from jtorch.compile.graph.access import Find
 from jtorch.compile.graph.ir import Eqn, Var
 from jtorch.compile.graph.products import product_of
 from jtorch.compile.run.cuda_gather import gather
+from jtorch.core.dtypes import HALVES
 from jtorch.core.errors import CompileError
 from jtorch.core.products import Axis, BlasMatrix, Product, blas_matrices, merge
 from jtorch.native.cuda.blas import DTYPES, Factor
@@ -66,7 +68,7 @@ class Calls(NamedTuple):
     """A product: its factors and its result, which begin at these elements of variables, and its calls.
     Without any, all of the result is zero. ``copies``: of x and y, which the calls walk instead of them."""
 
-    dtype: np.dtype
+    dtype: np.dtype  # of the factors
     x: tuple[Var, int]
     y: tuple[Var, int]
     out: Var
@@ -83,15 +85,17 @@ def calls_of(eqn: Eqn, find: Find) -> Calls:
     factors, (out,) = product_of(eqn, find), eqn.outputs
     assert factors is not None  # see graph/finalise.py
     x, y, product = factors
-    if out.dtype not in DTYPES:
+    dtype = eqn.inputs[0].dtype
+    if (dtype, out.dtype) not in DTYPES:
         raise CompileError(
-            f"{eqn.source}: '{eqn.op.name}' of {out.dtype} on a CUDA device: only float32 and float64"
+            f"{eqn.source}: '{eqn.op.name}' of {dtype} to {out.dtype} on a CUDA device: cuBLAS has none"
         )
-    calls = Calls(out.dtype, (x.owner, x.offset), (y.owner, y.offset), out, ())
+    calls = Calls(dtype, (x.owner, x.offset), (y.owner, y.offset), out, ())
     if 0 in product.sizes:
         return calls
     ways = [_walking(calls, product, *which) for which in itertools.product((False, True), repeat=2)]
-    known = [way for way in ways if way is not None]
+    rounds = out.dtype in HALVES  # and would do so between parts of a sum
+    known = [way for way in ways if way is not None and not (rounds and any(g.add for g in way.gemms))]
     if not known:
         raise CompileError(
             f"{eqn.source}: '{eqn.op.name}' on a CUDA device: cuBLAS knows no result in such an order"
@@ -156,7 +160,7 @@ def _gemms(product: Product, begins: tuple[int, int, int], add: bool) -> Iterato
 def multiply(calls: Calls, device: Device, address: Callable[[Var], int], copied: Buffer) -> None:
     """Put a product into the device's stream. ``address`` tells where variables begin; copies of factors go
     to ``copied``."""
-    out, nbytes = address(calls.out), calls.dtype.itemsize
+    out, nbytes, dtypes = address(calls.out), calls.dtype.itemsize, (calls.dtype, calls.out.dtype)
     if not calls.gemms:
         device.clear(out, calls.out.type.nbytes)
         return
@@ -170,8 +174,9 @@ def multiply(calls: Calls, device: Device, address: Callable[[Var], int], copied
     x, y = places
     for gemm in calls.gemms:
         bases = (y, x, out) if gemm.exchanged else (x, y, out)
+        widths = (nbytes, nbytes, calls.out.dtype.itemsize)
         factors = [
-            Factor(base + nbytes * matrix.begin, *matrix.walked, matrix.apart)
-            for base, matrix in zip(bases, (gemm.x, gemm.y, gemm.out), strict=True)
+            Factor(base + width * matrix.begin, *matrix.walked, matrix.apart)
+            for base, width, matrix in zip(bases, widths, (gemm.x, gemm.y, gemm.out), strict=True)
         ]
-        device.blas.gemm(calls.dtype, gemm.sizes, factors[0], factors[1], factors[2], gemm.add)
+        device.blas.gemm(dtypes, gemm.sizes, factors[0], factors[1], factors[2], gemm.add)

@@ -69,7 +69,8 @@ class CudaSizes(Runner):
 
     def _made(self, sizes: tuple[int, ...]) -> Instance:
         space = self.functions | dict(zip(self.names, sizes, strict=True))
-        code = emit_cuda(planned(at_sizes(self.graph, space), self.code.plan.destinations, Timings()))
+        graph, destinations = at_sizes(self.graph, space), self.code.plan.destinations
+        code = emit_cuda(planned(graph, destinations, Timings(), halves=True))
         if self.room.is_short and self.room.block.nbytes:
             self.found.clear()  # or the memory that they are in would stay
         self.room.begin()

@@ -127,7 +127,7 @@ class _Written:
         self.code = code
 
 
-_TURN = Target("a turn on a CUDA device", emit_cuda, _Written)
+_TURN = Target("a turn on a CUDA device", emit_cuda, _Written, multiplies_halves=True)
 
 
 def _turns_of(loops: Iterable[Loop]) -> dict[Loop, Code]:

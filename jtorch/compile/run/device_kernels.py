@@ -32,6 +32,7 @@ from jtorch.compile.run.targets import emit_on_device
 from jtorch.compile.target import Binding, Target
 from jtorch.compile.timings import Timings
 from jtorch.core.device_array import DeviceArray
+from jtorch.core.dtypes import HALVES
 from jtorch.core.environment import Exact
 from jtorch.core.op import Kind
 
@@ -150,7 +151,8 @@ def _refusal(recording: Recording) -> str:
     if kinds - _KINDS:
         return f"it has ops of kind {min(kind.value for kind in kinds - _KINDS)}"
     used = [v for eqn in recording.tracer.eqns for v in (*eqn.inputs, *eqn.outputs) if isinstance(v, Var)]
-    unknown = {str(v.dtype) for v in used} - {str(dtype) for dtype in _DTYPES}
+    known = _DTYPES | HALVES if kinds <= {Kind.CONTRACTION, Kind.VIEW} else _DTYPES
+    unknown = {str(v.dtype) for v in used} - {str(dtype) for dtype in known}
     if unknown:
         return f"no kernel of a device computes {min(unknown)}"
     if recording.tracer.inputs:
@@ -184,7 +186,10 @@ class _Launched:
             graph = Graph(
                 recording.tracer.name, inputs, tuple(recording.tracer.eqns), tuple(recording.computed)
             )
-            target = Target("cuda, op by op", emit_on_device, lambda code, _, binding: self._loaded(code))
+            target = Target(
+                "cuda, op by op", emit_on_device, lambda code, _, binding: self._loaded(code),
+                multiplies_halves=True,
+            )  # fmt: skip
             compile_graph(graph, destinations, target, Binding(), Timings())
 
     def _loaded(self, code: Code) -> _Launched:

@@ -55,9 +55,10 @@ def on_device(device: Any) -> Target:
             "cuda, any sizes",
             lambda plan: Code(plan, {}),  # those of each call's sizes are written
             lambda code, graph, binding: CudaSizes(code, graph, binding, env, names, device),
+            multiplies_halves=True,
         )
 
-    return Target("cuda", emit_on_device, load, for_any_sizes)
+    return Target("cuda", emit_on_device, load, for_any_sizes, multiplies_halves=True)
 
 
 def device_memory() -> Any:

@@ -75,6 +75,7 @@ cuGraphExecDestroy(CUgraphExec hGraphExec)
 
 CUBLAS = """
 cublasCreate_v2(cublasHandle_t *handle)
+cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode)
 cublasSetStream_v2(cublasHandle_t handle, cudaStream_t streamId)
 cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t workspaceSizeInBytes)
 cublasGemmStridedBatchedEx(
@@ -89,7 +90,7 @@ _CTYPES = {
     ctypes.c_void_p: "CUcontext CUevent CUfunction CUgraph CUgraphExec CUmodule CUstream cublasHandle_t"
     " cudaStream_t",
     ctypes.c_int: "CUdevice CUdevice_attribute CUresult CUstreamCaptureMode cublasComputeType_t"
-    " cublasGemmAlgo_t cublasOperation_t cudaDataType int",
+    " cublasGemmAlgo_t cublasMath_t cublasOperation_t cudaDataType int",
 }
 _TYPES: dict[str, Any] = {
     **{name: ctype for ctype, names in _CTYPES.items() for name in names.split()},
