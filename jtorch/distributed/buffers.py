@@ -1,4 +1,4 @@
-"""Tensors as the flat arrays that MPI reads and writes."""
+"""Tensors as the flat arrays that MPI reads and writes: of those on a device, copies in the host's memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from jtorch.autograd.graph import increment_version
 from jtorch.core import dtypes as dt
-from jtorch.eager.public import Tensor
+from jtorch.eager.public import Tensor, from_numpy, no_grad
 
 _OF_SIZE = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
@@ -51,8 +51,8 @@ def told(tensor: Tensor) -> str:
 
 
 def read(tensor: Tensor) -> np.ndarray:
-    """The elements in order, flat; the tensor's own memory where they lie so."""
-    array = tensor.detach().numpy()
+    """The elements in order, flat; the tensor's own memory where they lie so, on the host."""
+    array = tensor.detach().cpu().numpy()
     return np.ascontiguousarray(array).reshape(-1)
 
 
@@ -61,12 +61,12 @@ class Target:
 
     def __init__(self, tensor: Tensor, reads: bool = True) -> None:
         self.tensor = tensor
-        self.array = tensor.detach().numpy()
+        self.array = tensor.detach().cpu().numpy()
         if not self.array.flags.writeable:
             raise RuntimeError(
                 f"a collective can't write into this {told(tensor)}, whose memory is read-only: pass a clone"
             )
-        strides = zip(self.array.shape, self.array.strides, strict=True)
+        strides = zip(tensor.shape, tensor.stride(), strict=True)
         if self.array.size and any(n > 1 and s == 0 for n, s in strides):
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to a single "
@@ -82,7 +82,10 @@ class Target:
 
     def commit(self) -> None:
         """Put ``flat`` into the tensor, and count the change."""
-        if not self.in_place:
+        if self.tensor.is_cuda:
+            with no_grad():
+                self.tensor.detach().copy_(from_numpy(self.flat.reshape(self.array.shape)))
+        elif not self.in_place:
             self.array[...] = self.flat.reshape(self.array.shape)
         increment_version(self.tensor)
 

@@ -59,7 +59,7 @@ def is_gloo_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """NCCL needs GPUs, which are not driven yet: False."""
+    """Tensors on a device are sent by way of the host's memory, never by NCCL: False."""
     return False
 
 
@@ -122,8 +122,8 @@ def _checked_backend(backend: str | None) -> str:
         name = dict(part.split(":", 1) for part in name.split(",")).get("cpu", name)
     if name not in _BACKENDS:
         raise ValueError(
-            f"init_process_group: backend {backend!r}: tensors are on the CPU here; use 'mpi', or 'gloo', "
-            "another name of it"
+            f"init_process_group: backend {backend!r}: tensors are sent from the host's memory, where those "
+            "of a device are copied to; use 'mpi', or 'gloo', another name of it"
         )
     return name
 

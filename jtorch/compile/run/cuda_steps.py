@@ -150,7 +150,7 @@ def _turns_of(loops: Iterable[Loop]) -> dict[Loop, Code]:
 def _step(code: Code, task: Task, within: Task | None) -> Step:
     (eqn, *_) = task.step.eqns
     if task.step.kind is StepKind.HOST:
-        if BY_NAME.get(eqn.op.name) is not eqn.op:  # a disabled function, or other processes
+        if BY_NAME.get(eqn.op.name) is not eqn.op and eqn.op.start is None:  # of what other processes give
             raise CompileError(
                 f"{eqn.source}: '{task.name}' is a call out of the function, which a plan on a CUDA device "
                 "cannot do: call it outside of what is compiled"
