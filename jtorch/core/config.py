@@ -62,6 +62,9 @@ SETTINGS = {
         Setting("CHECK", bool, False, "1 checks the graph after each pass"),
         Setting("FUEL", int, -1, "at most this many fusions and rewrites: bisects a miscompile"),
         Setting("CACHE", str, "", "folder of compiled kernels; 0 switches the cache off"),
+        Setting(
+            "CUDA_TEXTS", str, "", "folder of kernels for CUDA devices, which another machine has translated"
+        ),
         Setting("DEVICE", str, "cpu", "the device of new tensors"),
         Setting(
             "NUM_THREADS",

@@ -11,7 +11,7 @@ import os
 import stat
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from jtorch.core import config
@@ -94,10 +94,24 @@ def open_folder(warn: bool = True) -> Path | None:
 def try_folder() -> tuple[Path | None, str]:
     """(`open_folder`'s folder, why there is none); "" where it is switched off."""
     root = root_folder()
-    if root is None:
-        return None, ""
+    return (None, "") if root is None else _tried(root, fingerprint, "CACHE")
+
+
+def shared_folder() -> Path | None:
+    """The folder of texts that are the same on all machines, of this version; None where JTORCH_CUDA_TEXTS
+    names none. Raises OSError where it cannot be made, or trusted."""
+    chosen = str(config.get("CUDA_TEXTS"))
+    if not chosen:
+        return None
+    folder, refused = _tried(Path(chosen).expanduser().absolute(), sources_fingerprint, "CUDA_TEXTS")
+    if refused:
+        raise OSError(refused)
+    return folder
+
+
+def _tried(root: Path, name: Callable[[], str], setting: str) -> tuple[Path | None, str]:
     try:
-        folder = root / fingerprint()
+        folder = root / name()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         untrusted = next((place for place in (root, folder) if not _is_ours(os.lstat(place))), None)
@@ -106,7 +120,7 @@ def try_folder() -> tuple[Path | None, str]:
     if untrusted is not None:
         return None, (
             f"kernel cache not used: others can write to {untrusted} (want: a folder of your own, mode 700); "
-            "set JTORCH_CACHE"
+            f"set JTORCH_{setting}"
         )
     return folder, ""
 
@@ -126,6 +140,18 @@ def fingerprint() -> str:
     Numba, no LLVM. Raises OSError in an installation without its source: one version's kernels could not
     be told from another's.
     """
+    parts = [str(FORMAT), _version("numba"), _version("llvmlite"), sys.platform, _cpu()]
+    parts += [os.environ.get(name, "") for name in _NUMBAS]
+    return digest(*(part.encode() for part in parts), *_deciding_sources()).hex()[:24]
+
+
+@functools.cache
+def sources_fingerprint() -> str:
+    """The same of what machines and compilers have no part in."""
+    return digest(str(FORMAT).encode(), *_deciding_sources()).hex()[:24]
+
+
+def _deciding_sources() -> list[bytes]:
     package = Path(__file__).resolve().parents[1]
     deciding = [package / "core" / "philox.py"]
     for folder in _DECIDING:
@@ -133,10 +159,7 @@ def fingerprint() -> str:
         if not found:
             raise FileNotFoundError(f"no source in {package / folder}, by which kernels are told apart")
         deciding += found
-    parts = [str(FORMAT), _version("numba"), _version("llvmlite"), sys.platform, _cpu()]
-    parts += [os.environ.get(name, "") for name in _NUMBAS]
-    texts = [path.read_bytes() for path in deciding]
-    return digest(*(part.encode() for part in parts), *texts).hex()[:24]
+    return [path.read_bytes() for path in deciding]
 
 
 def _version(package: str) -> str:

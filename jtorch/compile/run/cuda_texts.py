@@ -1,16 +1,21 @@
-"""PTX of a plan's kernels: from this process, the kernel cache, or numba-cuda, which takes 0.15 s for one."""
+"""PTX of a plan's kernels: from this process, the kernel cache, or numba-cuda, which takes 0.15 s for one.
+
+``JTORCH_CUDA_TEXTS`` names a folder that gets each text as well, where there is numba-cuda, and is enough
+where there is none: a text is for all devices and machines.
+"""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
 from importlib import metadata
+from pathlib import Path
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.cuda import CudaKernel
 from jtorch.compile.codegen.cuda_launch import Work
 from jtorch.compile.plan.fuse import Style
-from jtorch.core.errors import CudaError
+from jtorch.core.errors import CompileError, CudaError
 from jtorch.native import cache, cache_files
 
 NO_COMPILER = "kernels for a CUDA device are compiled by numba-cuda: pip install 'jtorch-compile[cuda]'"
@@ -19,15 +24,34 @@ _COMPILERS = ("numba-cuda", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12")  # whose ver
 
 
 def load_texts(code: Code) -> int:
-    """Have the PTX of each kernel; how many had to be compiled. Raises CudaError where nothing compiles
+    """Have the PTX of each kernel; how many had to be compiled. Raises CompileError where nothing compiles
     any."""
     missing = [kernel for source, kernel in code.texts().items() if source not in _TEXTS]
-    if missing and importlib.util.find_spec("numba_cuda") is None:
-        raise CudaError(NO_COMPILER)
     before = cache.counters.compiled
     for kernel in missing:
-        _TEXTS[kernel.source] = _kept_or_compiled(kernel)
+        try:
+            _TEXTS[kernel.source] = _kept_or_compiled(kernel)
+        except CudaError as error:
+            raise CompileError(str(error)) from None
     return cache.counters.compiled - before
+
+
+def has_compiler() -> bool:
+    """Whether numba-cuda is installed."""
+    return importlib.util.find_spec("numba_cuda") is not None
+
+
+def check_texts() -> None:
+    """Raise CudaError where there is no compiler, and no folder of what one has made."""
+    if not has_compiler() and _shared() is None:
+        raise CudaError(NO_COMPILER)
+
+
+def _shared() -> Path | None:
+    try:
+        return cache_files.shared_folder()
+    except OSError as error:
+        raise CudaError(f"JTORCH_CUDA_TEXTS: {error}") from None
 
 
 def text_of(kernel: CudaKernel) -> str:
@@ -53,15 +77,36 @@ def _plain_text(source: str, entry: str) -> tuple[str, str]:
 def plain_text(kernel: CudaKernel) -> tuple[str, str]:
     """The PTX, and its entry, of a kernel that takes its arguments as they are. Raises CudaError where
     nothing compiles any."""
-    if importlib.util.find_spec("numba_cuda") is None:
-        raise CudaError(NO_COMPILER)
     return _plain_text(kernel.source, kernel.entry)
 
 
 def _kept_or_compiled(kernel: CudaKernel, table: bool = True) -> str:
     from jtorch.compile.codegen import cuda_build
 
-    folder, symbol = cache_files.open_folder(), cuda_build.entry_name(kernel, table)
+    symbol, shared = cuda_build.entry_name(kernel, table), _shared()
+    if shared is None:
+        return _cached_or_compiled(kernel, table, symbol)
+    key = cache_files.digest(symbol.encode(), kernel.source.encode())
+    kept = cache_files.read(shared, symbol, key)
+    if kept is not None:
+        cache.counters.hits += 1
+        return kept.decode()
+    if not has_compiler():
+        raise CudaError(
+            f"no text of the kernel {symbol} in {shared}, and no numba-cuda to make one: run the program "
+            "once where that is installed, with this version of jtorch, and JTORCH_CUDA_TEXTS set"
+        )
+    ptx = _cached_or_compiled(kernel, table, symbol)
+    cache_files.write(shared, symbol, key, ptx.encode(), kernel.source)
+    return ptx
+
+
+def _cached_or_compiled(kernel: CudaKernel, table: bool, symbol: str) -> str:
+    from jtorch.compile.codegen import cuda_build
+
+    if not has_compiler():
+        raise CudaError(NO_COMPILER)
+    folder = cache_files.open_folder()
     key = cache_files.digest(symbol.encode(), kernel.source.encode(), _compilers().encode())
     kept = cache_files.read(folder, symbol, key) if folder else None
     if kept is not None:

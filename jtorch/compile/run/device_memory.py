@@ -8,7 +8,6 @@ while what used it still runs.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import math
 import os
 import threading
@@ -19,7 +18,7 @@ import numpy as np
 
 from jtorch.compile.run import device_halves, device_routines
 from jtorch.compile.run.cuda_gather import move
-from jtorch.compile.run.cuda_texts import NO_COMPILER
+from jtorch.compile.run.cuda_texts import check_texts
 from jtorch.compile.run.device_kernels import Cache
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.devices import device as name_of_device
@@ -192,8 +191,7 @@ def current() -> DeviceMemory:
     if _found is None:
         with _looking:
             if _found is None:
-                if importlib.util.find_spec("numba_cuda") is None:
-                    raise CudaError(NO_COMPILER)
+                check_texts()
                 _found = DeviceMemory(make())
     return _found
 

@@ -455,7 +455,7 @@ def test_products_of_other_numbers_are_refused(monkeypatch):
 def test_without_numba_cuda_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setattr(cuda_texts, "_TEXTS", {})
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CudaError, match=r"compiled by numba-cuda: pip install 'jtorch-compile\[cuda\]'"):
+    with pytest.raises(CompileError, match=r"compiled by numba-cuda: pip install 'jtorch-compile\[cuda\]'"):
         machines(lambda x: [x * 2.0], [X])
 
 
