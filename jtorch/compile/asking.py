@@ -133,11 +133,12 @@ class Asks:
     def save_repro(self, folder: Any, *args: Any, **kwargs: Any) -> Any:
         """Write a script and its inputs that run this program's graph in every way and compare them.
 
-        The inputs are what they are now. Returns the script's path.
+        The inputs are what they are now; what lies on a device is copied, and the ways are the CPU's. Returns
+        the script's path.
         """
         from jtorch.compile.inspect.repro import save_repro
 
-        return save_repro(self._on_host("save_repro", args, kwargs), folder)
+        return save_repro(self._asked(args, kwargs, measured=True), folder)
 
     def record_again(self, *args: Any, **kwargs: Any) -> str:
         """Record the call with these arguments, or the latest one, once more, and tell which line traced

@@ -10,6 +10,7 @@ import numpy as np
 from jtorch.compile.observe.draws import OF_MODULES, Positions
 from jtorch.compile.record.containers import snapshot
 from jtorch.compile.record.inputs import GradInput, Input, captured, grad_array, of
+from jtorch.core.device_array import on_host
 from jtorch.core.generator import default_generator
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor
@@ -89,6 +90,6 @@ def _tensors(capture: Any, leaves: list[Any]) -> list[Tensor]:
 
 
 def graph_arguments(capture: Any, leaves: Sequence[Any]) -> list[np.ndarray]:
-    """What the inputs of a plan's graph are now, for a call with ``leaves``."""
+    """What the inputs of a plan's graph are now, for a call with ``leaves``; copies in the host's memory."""
     whole = capture.whole(leaves)
-    return [np.array(entry.value(whole), entry.var.dtype, order="C") for entry in capture.inputs]
+    return [np.array(on_host(entry.value(whole)), entry.var.dtype, order="C") for entry in capture.inputs]
