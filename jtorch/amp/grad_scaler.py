@@ -110,8 +110,9 @@ class GradScaler:
                         continue
                     if p.grad.dtype is jtorch.float16:
                         raise ValueError("Attempting to unscale FP16 gradients.")
-                    finite = jtorch.isfinite(p.grad).all() & finite
-                    p.grad.mul_(inverse)
+                    held = p.grad._values() if p.grad.is_sparse else p.grad
+                    finite = jtorch.isfinite(held).all() & finite
+                    held.mul_(inverse)
                     if (sharding := getattr(p, "sharding", None)) is not None:
                         shardings[id(sharding.group)] = sharding
         for sharding in shardings.values():  # all processes take the step, or none does

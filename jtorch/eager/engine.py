@@ -26,6 +26,7 @@ from jtorch.eager.evaluate import EAGER
 from jtorch.eager.hooks import PostAccumulate, check_returned, checked
 from jtorch.eager.node import Node
 from jtorch.eager.passes import GRAD, LEAF, LEFT, META, TARGET, slot_of
+from jtorch.eager.sparse_gradient import RowsGradient, accumulated, from_tensor
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import complex_is_expected
 from jtorch.ops import axes
@@ -269,12 +270,16 @@ class Run:
         z = self.context.evaluator.namespace(value).full(0.0, shape=tuple(shape), dtype=dtype)
         return wrap(z) if self.on_tensors else z
 
-    def as_tensor(self, g: Any) -> Tensor:
+    def as_tensor(self, g: Any) -> Any:
+        if g.__class__ is RowsGradient:
+            return g.as_tensor()
         return g if isinstance(g, Tensor) else wrap(self.context.evaluator.as_value(g))
 
-    def result(self, g: Any) -> Tensor:
+    def result(self, g: Any) -> Any:
         """A gradient to hand out, on the tape only where a graph was asked for."""
         tensor = self.as_tensor(g)
+        if g.__class__ is RowsGradient:
+            return tensor.clone()  # its memory may be that of a gradient that was given
         return duals.carry(tensor, tensor.detach()) if tensor._requires_grad and not self.grad else tensor
 
     # -- where gradients end -----------------------------------------------------------------------------
@@ -330,7 +335,9 @@ class Run:
             before = evaluator.get_grad(leaf)
             if self.on_tensors and not self.grad:
                 g = g._data
-            if self.grad or (before is not None and before.is_sparse):  # a sparse one and a dense one: dense
+            if g.__class__ is RowsGradient and (before is None or before.is_sparse):
+                total = accumulated(before, g, evaluator, self.given)
+            elif self.grad or (before is not None and before.is_sparse):  # sparse and dense: dense
                 total = self.as_tensor(g).clone() if before is None else before + self.as_tensor(g)
             elif before is None:
                 total = wrap(evaluator.own(evaluator.as_value(g), self.given))
@@ -382,13 +389,20 @@ class Run:
 
     # -- hooks -------------------------------------------------------------------------------------------
 
-    def _shown(self, g: Any) -> Tensor:
+    def _shown(self, g: Any) -> Any:
         """``g`` as a Tensor that a hook may keep: no leaf's ``grad`` will share its memory."""
         tensor = self.as_tensor(g)
+        if g.__class__ is RowsGradient:
+            self.given.add(id(g.rows))
+            return tensor
         self.given.add(id(tensor._data))
         return tensor
 
-    def _back(self, tensor: Tensor) -> Any:
+    def _back(self, tensor: Any) -> Any:
+        if not isinstance(tensor, Tensor):
+            raw = from_tensor(tensor)
+            self.given.add(id(raw.rows))
+            return raw
         self.given.add(id(tensor._data))
         return tensor if self.on_tensors else self.context.evaluator.lift(tensor._data)
 

@@ -51,12 +51,13 @@ from jtorch.eager.profiling import WatchOfAll, copied, shown
 from jtorch.eager.repeated_draws import noted_draws, repeated_draws
 from jtorch.eager.saved_hooks import DECLINED, Packed, pack, saved_tensors_hooks
 from jtorch.eager.sixteen_bits import in_float32, widened
+from jtorch.eager.sparse_gradient import SparseGradientError, by_rows
 from jtorch.eager.storage import Uploads, downloaded
 from jtorch.eager.swapping import swap_tensors
 from jtorch.eager.tensor import Size, Tensor, has_elements, hold_memory_of, reads_elements, twin_of
 from jtorch.eager.tree import flatten, mapped, tensors_of
 from jtorch.eager.type_info import finfo
-from jtorch.eager.updates import fill, scaled, update_each
+from jtorch.eager.updates import add_at, fill, put_at, scaled, update_each
 from jtorch.eager.views import apart
 from jtorch.ops.axes import integer
 
@@ -92,6 +93,8 @@ __all__ = [  # noqa: RUF022 - sorted by purpose
     "repeated_draws", "saved_tensors_hooks", "through_identity", "twin_of", "copied", "shown",
     # between processes, while a function is recorded
     "exchanged",
+    # gradients of a few rows
+    "SparseGradientError", "by_rows",
     # what optimizers write
-    "fill", "scaled", "update_each", "zero_gradient",
+    "add_at", "fill", "put_at", "scaled", "update_each", "zero_gradient",
 ]  # fmt: skip

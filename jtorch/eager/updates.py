@@ -6,7 +6,7 @@ An update op takes (parameter, gradient, state..., numbers...) and returns (para
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from jtorch.core.op import BY_NAME
 from jtorch.eager.duals import refuse_written
 from jtorch.eager.rebase import NOTED, tell_noted
 from jtorch.eager.sixteen_bits import HALVES
+from jtorch.eager.sparse_gradient import SparseGradientError
 from jtorch.eager.tensor import Tensor
 
 _NEG, _MUL, _CAST = (BY_NAME[name].index for name in ("neg", "mul", "cast"))
@@ -31,11 +32,14 @@ def update_each(
     pieces: Sequence[str | None],
     numbers: Sequence[Any],
     params: Iterable[Tensor] | None = None,
+    on_sparse: Callable[[Tensor, Any], Tensor | None] | None = None,
     **statics: Any,
 ) -> None:
     """Run the update op called ``name`` on each parameter of a group that has a gradient.
 
-    ``pieces`` name the state, None where an option leaves one out; ``params`` are some of the group's.
+    ``pieces`` name the state, None where an option leaves one out; ``params`` are some of the group's. A
+    sparse gradient goes to ``on_sparse(parameter, gradient)``, which gives a dense one to go on with, or
+    None where it has made the update; without it that is an error.
     """
     evaluator, table = context.evaluator, context.table
     function, negate, write = table[BY_NAME[name].index], table[_NEG], evaluator.write
@@ -46,7 +50,17 @@ def update_each(
             continue
         if context.level is not None:
             refuse_written(p)
-        g = negate(grad._data) if maximize else grad._data
+        try:
+            g = grad._data
+        except SparseGradientError:
+            if on_sparse is None:
+                raise
+            grad = on_sparse(p, grad)
+            if grad is None:
+                continue
+            g = grad._data
+        if maximize:
+            g = negate(g)
         if p._data.dtype in HALVES:
             _update_half(context, p, g, states.get(p), function, pieces, numbers, statics)
             continue
@@ -113,3 +127,31 @@ def fill(context: op.Context, tensor: Tensor, number: float) -> None:
 def scaled(context: op.Context, tensor: Tensor, factor: Any) -> Any:
     """``tensor * factor`` as one of the numbers of an update."""
     return context.table[_MUL](tensor._data, factor)
+
+
+# -- of some elements alone ------------------------------------------------------------------------------
+
+
+def add_at(tensor: Tensor, places: tuple[Tensor, ...], values: Tensor) -> None:
+    """Add ``values`` to the elements at ``places`` in place, one after the other; off the tape."""
+    data = tensor._data
+    if data.__class__ is np.ndarray and data.flags.writeable:
+        np.add.at(data, _places(places), values._data)  # the others are not even read
+        _advance(tensor._cell)
+    else:
+        tensor.index_put_(places, values, accumulate=True)
+
+
+def put_at(tensor: Tensor, places: tuple[Tensor, ...], values: Tensor) -> None:
+    """Overwrite the elements at ``places``, each of which is there once; off the tape."""
+    data = tensor._data
+    if data.__class__ is np.ndarray and data.flags.writeable:
+        data[_places(places)] = values._data
+        _advance(tensor._cell)
+    else:
+        tensor.index_put_(places, values)
+
+
+def _places(places: tuple[Tensor, ...]) -> Any:
+    """One index where one is enough: NumPy is faster then."""
+    return places[0]._data if len(places) == 1 else tuple(p._data for p in places)

@@ -31,8 +31,6 @@ class _Table(Module):
             if not -num_embeddings <= padding_idx < num_embeddings and padding_idx != 0:
                 raise AssertionError(message)
             padding_idx = padding_idx + num_embeddings if padding_idx < 0 else padding_idx
-        if sparse:
-            raise NotImplementedError(f"{type(self).__name__}: sparse=True is not there: gradients are dense")
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = padding_idx
@@ -70,8 +68,8 @@ class Embedding(_Table):
     """Integers of any shape to rows of ``weight`` (num_embeddings, embedding_dim): one more dim.
 
     ``weight`` starts standard normal, with zeros in row ``padding_idx``, which gets no gradient. Rows whose
-    ``norm_type``-norm is above ``max_norm`` are shortened in place when they are looked up. Raises
-    NotImplementedError for ``sparse``.
+    ``norm_type``-norm is above ``max_norm`` are shortened in place when they are looked up. With ``sparse``
+    its gradient is a COO tensor, see ``nn.functional.embedding``.
 
     >>> import jtorch
     >>> jtorch.nn.Embedding(10, 3)(jtorch.tensor([[1, 2, 4, 5]])).shape

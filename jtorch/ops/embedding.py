@@ -37,7 +37,7 @@ def _(xp, g, weight_shape, ids, padding, by_frequency):
 def _(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     """Rows of ``weight``; ``nn.functional.embedding`` has the usual order of arguments."""
     if sparse:
-        raise NotImplementedError("embedding: sparse=True is not there: gradients are dense")
+        raise NotImplementedError("embedding: nn.functional.embedding is what takes sparse=True")
     check_ids(indices, "embedding")
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")

@@ -64,6 +64,9 @@ class Adam(Optimizer):
         }  # fmt: skip
         super().__init__(params, options)
 
+    def _refuses_sparse(self, group: dict[str, Any]) -> str:
+        return "Adam does not support sparse gradients, please consider SparseAdam instead"
+
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state = {
             "step": zeros((), dtype=float32),

@@ -133,7 +133,8 @@ class LBFGS(Optimizer):
         """All gradients as one vector in memory of its own."""
         parts = []
         for p in self.param_groups[0]["params"]:
-            parts.append((zeros_like(p) if p.grad is None else p.grad).reshape(-1))
+            grad = zeros_like(p) if p.grad is None else p.grad
+            parts.append((grad.to_dense() if grad.is_sparse else grad).reshape(-1))
         return ops.cat(*parts, axis=0)
 
     def _add(self, t: float, direction: Tensor) -> None:

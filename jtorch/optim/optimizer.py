@@ -8,6 +8,7 @@ hyper-parameters come from ``evaluator.scalar``, and every change is a write int
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -82,6 +83,10 @@ class Optimizer(Hooked):
         """Update the parameters of one group from their gradients."""
         raise NotImplementedError
 
+    def _refuses_sparse(self, group: dict[str, Any]) -> str:
+        """Why sparse gradients of that group can't be used; "" where they can."""
+        return f"{type(self).__name__} does not support sparse gradients"
+
     # -- stepping ----------------------------------------------------------------------------------------
 
     def init_state(self, params: Collection[Tensor] | None = None) -> None:
@@ -111,6 +116,8 @@ class Optimizer(Hooked):
             with enable_grad():
                 loss = closure()
         self._check_relied_on()
+        if "jtorch.sparse.tensor" in sys.modules:  # else there are none
+            self._check_sparse()
         if not self._has_state:
             evaluator = op.CONTEXT.get().evaluator
             params = {p for p in self._all_params() if evaluator.get_grad(p) is not None}
@@ -130,6 +137,16 @@ class Optimizer(Hooked):
         count = sum([len(option(group, "params")) for group in groups])
         if (len(state), count) != self._made or not all(state.values()):  # an entry may be there, and empty
             self._has_state = False
+
+    def _check_sparse(self) -> None:
+        """Raise RuntimeError where sparse gradients can't be used, before anything is updated."""
+        get_grad = op.CONTEXT.get().evaluator.get_grad
+        for group in self.param_groups:
+            for p in group["params"]:
+                grad = get_grad(p)
+                refusal = grad is not None and grad.is_sparse and self._refuses_sparse(group)
+                if refusal:
+                    raise RuntimeError(refusal)
 
     def _tell_of_containers(self) -> None:
         """Put containers that tell of changes where the user has put plain ones."""

@@ -8,7 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from jtorch.core import op
-from jtorch.eager.public import Tensor, fill, ones, scaled, update_each, widened, zeros, zeros_like
+from jtorch.eager.public import (
+    Tensor,
+    add_at,
+    fill,
+    no_grad,
+    ones,
+    scaled,
+    update_each,
+    widened,
+    zeros,
+    zeros_like,
+)
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import check_implementation, check_rate, not_negative, number
 
@@ -17,7 +28,8 @@ class SGD(Optimizer):
     """``p -= lr g``; with momentum the gradient goes through a running sum first.
 
     Raises ValueError for negative options and for Nesterov's form without momentum or with dampening.
-    ``fused`` runs all updates as one compiled call; ``foreach`` is taken for compatibility.
+    ``fused`` runs all updates as one compiled call; ``foreach`` is taken for compatibility. Of a sparse
+    gradient only the elements that are there are moved; with momentum all of them, as if it were dense.
 
     >>> import jtorch
     >>> w = jtorch.tensor([1.0], requires_grad=True)
@@ -69,6 +81,11 @@ class SGD(Optimizer):
             self._started[param] = widened(ones((), dtype=param.dtype))
         return {}
 
+    def _refuses_sparse(self, group: dict[str, Any]) -> str:
+        if group["fused"]:
+            return "`_fused_sgd` does not support sparse gradients"
+        return "weight_decay option is not compatible with sparse gradients" if group["weight_decay"] else ""
+
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_started": self._started}
 
@@ -87,7 +104,16 @@ class SGD(Optimizer):
         decay = bool(weight_decay != 0)
         momentum = evaluator.scalar(group, "momentum")
         if momentum == 0:
-            update_each(self.state, group, context, "sgd_update", (), (lr, weight_decay), decay=decay)
+
+            def move(p: Tensor, gradient: Any) -> None:
+                with no_grad():
+                    values = gradient._values() * (lr if group["maximize"] else -lr)
+                    add_at(p, tuple(gradient._indices()), values.to(p.dtype))
+
+            update_each(
+                self.state, group, context, "sgd_update", (), (lr, weight_decay),
+                on_sparse=move, decay=decay,
+            )  # fmt: skip
             return
         dampening = evaluator.scalar(group, "dampening")
         dampens = bool(dampening != 0)
@@ -104,6 +130,10 @@ class SGD(Optimizer):
             update_each(
                 self.state, group, context, "momentum_update", ("momentum_buffer",),
                 (lr, weight_decay, momentum, damped), (p,),
-                decay=decay, nesterov=nesterov, first=False,
+                decay=decay, nesterov=nesterov, first=False, on_sparse=_as_dense,
             )  # fmt: skip
             fill(context, started, 1.0)
+
+
+def _as_dense(_: Tensor, gradient: Any) -> Tensor:
+    return gradient.to_dense()

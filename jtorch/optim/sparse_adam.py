@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from jtorch.core import op
-from jtorch.eager.public import Tensor, no_grad, zeros_like
+from jtorch.eager.public import Tensor, no_grad, put_at, zeros_like
 from jtorch.optim.optimizer import Optimizer
 from jtorch.optim.options import check_betas, number
 
@@ -18,7 +18,7 @@ class SparseAdam(Optimizer):
     """Kingma and Ba 2015, of the elements that are in a gradient alone: the moments and values of all others
     stay as they are.
 
-    Gradients are COO tensors that the program sets as ``p.grad``: ``backward()`` gives dense ones. State per
+    Gradients are COO tensors: those of ``nn.Embedding(sparse=True)``, or set as ``p.grad``. State per
     parameter: "step" (an int), "exp_avg" and "exp_avg_sq". Raises ValueError for options out of range and
     complex parameters, RuntimeError for a gradient that is dense. Compiled functions run it eagerly.
 
@@ -57,6 +57,9 @@ class SparseAdam(Optimizer):
                 f"Complex params at indices {of_complex}: SparseAdam does not support complex parameters"
             )
 
+    def _refuses_sparse(self, group: dict[str, Any]) -> str:
+        return ""
+
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         _check(param.grad)
         return {"step": 0, "exp_avg": zeros_like(param), "exp_avg_sq": zeros_like(param)}
@@ -85,7 +88,8 @@ def _step(p: Tensor, gradient: Any, state: dict[str, Any], lr: float, group: dic
         return
     beta1, beta2 = group["betas"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
-    mean[places] = new_mean = mean[places].lerp(g, 1 - beta1)
-    square[places] = new_square = square[places].lerp(g * g, 1 - beta2)
+    new_mean, new_square = mean[places].lerp(g, 1 - beta1), square[places].lerp(g * g, 1 - beta2)
+    put_at(mean, places, new_mean)
+    put_at(square, places, new_square)
     size = lr * math.sqrt(1 - beta2 ** state["step"]) / (1 - beta1 ** state["step"])
-    p[places] = p[places] - size * (new_mean / (new_square.sqrt() + group["eps"]))
+    put_at(p, places, p[places] - size * (new_mean / (new_square.sqrt() + group["eps"])))

@@ -13,11 +13,7 @@ from typing import Any
 
 import jtorch
 from jtorch.core import memory_formats as formats
-from jtorch.eager.public import Size, Tensor
-
-
-class SparseGradientError(RuntimeError, AttributeError):
-    """Where a dense gradient is needed. An AttributeError, too: who asks for memory is told no."""
+from jtorch.eager.public import Size, SparseGradientError, Tensor
 
 
 class SparseTensor:
@@ -113,9 +109,14 @@ class SparseTensor:
     def _data(self) -> Any:
         """What the rest of eager mode computes with: reached where this is the gradient of a dense tensor."""
         raise SparseGradientError(
-            "this gradient is sparse, which torch.optim.SparseAdam alone takes: p.grad = p.grad.to_dense() "
-            "makes it an ordinary one"
+            "this gradient is sparse, which SGD, Adagrad and SparseAdam alone take: p.grad = "
+            "p.grad.to_dense() makes it an ordinary one"
         )
+
+    def _take(self, other: SparseTensor) -> SparseTensor:
+        """Become ``other``, of the same shape: what a gradient does that is added to in place."""
+        self._i, self._v, self._coalesced = other._i, other._v, other._coalesced
+        return self
 
     # -- other forms ---------------------------------------------------------------------------------------
 
@@ -247,6 +248,10 @@ class SparseTensor:
         return self._with(self._v * other)
 
     __rmul__ = __mul__
+
+    def mul_(self, other: Any) -> SparseTensor:
+        """The same in place: what clips gradients scales them so."""
+        return self._take(self * other)
 
     def __truediv__(self, other: Any) -> SparseTensor:
         if isinstance(other, Tensor) and other.ndim:

@@ -104,20 +104,6 @@ def test_row_of_padding_idx_starts_at_zero():
         nn.EmbeddingBag(4, 3, padding_idx=-5)
 
 
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: nn.Embedding(4, 3, sparse=True),
-        lambda: nn.EmbeddingBag(4, 3, sparse=True),
-        lambda: F.embedding(jtorch.tensor([0]), jtorch.zeros(2, 2), sparse=True),
-        lambda: F.embedding_bag(jtorch.tensor([[0]]), jtorch.zeros(2, 2), sparse=True),
-    ],
-)
-def test_sparse_gradients_are_not_there(build):
-    with pytest.raises(NotImplementedError, match="sparse=True is not there"):
-        build()
-
-
 def bag(lib, ids, offsets=None, **options):
     offsets = None if offsets is None else lib.tensor(offsets)
     return lib.nn.functional.embedding_bag(lib.tensor(ids), lib.zeros(5, 2), offsets, **options)

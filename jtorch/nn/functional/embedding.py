@@ -13,6 +13,7 @@ from jtorch.core import dtypes as dt
 from jtorch.eager.public import (
     Tensor,
     arange,
+    by_rows,
     full,
     functions,
     integer,
@@ -57,8 +58,10 @@ def embedding(
     """(*input, width): the rows of ``weight`` (rows, width) that the integers in ``input`` name.
 
     Row ``padding_idx`` gets no gradient. With ``max_norm`` rows that are looked up and longer are shortened
-    in place. ``scale_grad_by_freq`` divides gradients by how often ``input`` names a row. Raises IndexError
-    for numbers out of range, NotImplementedError for ``sparse``.
+    in place. ``scale_grad_by_freq`` divides gradients by how often ``input`` names a row. With ``sparse`` a
+    ``weight`` that is a leaf gets a COO tensor of the rows looked up as its gradient, which SGD, Adagrad and
+    SparseAdam take; of others, and with ``create_graph=True``, it is dense. Compiled functions run that
+    eagerly. Raises IndexError for numbers out of range.
 
     >>> import jtorch
     >>> table = jtorch.tensor([[0.0, 0.5], [1.0, 1.5], [2.0, 2.5]])
@@ -72,9 +75,10 @@ def embedding(
     if max_norm is not None:
         shortened_(weight, input, max_norm, norm_type)
     try:
-        return functions.embedding(weight, input, padding, scale_grad_by_freq, sparse)
+        rows = functions.embedding(weight, input, padding, scale_grad_by_freq)
     except IndexError:
         raise IndexError("index out of range in self") from None
+    return by_rows(rows) if sparse else rows
 
 
 # -- bags --------------------------------------------------------------------------------------------------
@@ -96,7 +100,8 @@ def embedding_bag(
     """(B, width): the sum, mean or elementwise maximum of the rows in each bag; zeros for an empty one.
 
     ``input`` is (B, n), one bag a row, or a vector in which bag b begins at ``offsets[b]``. Rows of
-    ``padding_idx`` do not count. ``per_sample_weights`` are factors for "sum".
+    ``padding_idx`` do not count. ``per_sample_weights`` are factors for "sum". With ``sparse`` the
+    gradient of ``weight`` is a COO tensor, as that of ``embedding``.
 
     >>> import jtorch
     >>> table = jtorch.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -128,6 +133,7 @@ def embedding_bag(
         rows: Any = functions.embedding(weight, input, padding, scale_grad_by_freq)
     except IndexError:
         raise RuntimeError(_out_of_range(input, weight.shape[0])) from None
+    rows = by_rows(rows) if sparse else rows
     counts = input != padding if padding >= 0 else None  # None: all do
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
@@ -180,8 +186,6 @@ def _check_bags(
         raise ValueError("max mode does not support scaling the gradient by the frequency")
     if mode == "max" and sparse:
         raise ValueError("max mode does not support sparse weights")
-    if sparse:
-        raise NotImplementedError("embedding_bag: sparse=True is not there: gradients are dense")
     if factors is not None and mode != "sum":
         raise NotImplementedError(
             "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
