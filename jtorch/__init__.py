@@ -44,6 +44,7 @@ from jtorch.core.memory_formats import (
     memory_format as memory_format,
     preserve_format as preserve_format,
     sparse_coo as sparse_coo,
+    sparse_csc as sparse_csc,
     sparse_csr as sparse_csr,
     strided as strided,
 )

@@ -122,6 +122,7 @@ def concat(tensors: Sequence[Tensor], dim: _int = 0, *, axis: Any = None, out: A
 def concatenate(tensors: Sequence[Tensor], axis: _int = 0, *, dim: _int | None = None, out: Any = None) -> Tensor: ...
 def conj(input: Tensor, *, out: Any = None) -> Tensor: ...
 def conj_physical(input: Tensor, *, out: Any = None) -> Tensor: ...
+def conj_physical_(input: Tensor, *, out: Any = None) -> Tensor: ...
 def copysign(input: Any, other: Any, *, out: Any = None) -> Tensor: ...
 def copysign_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 def corrcoef(input: Tensor, *, out: Any = None) -> Tensor: ...
@@ -547,6 +548,7 @@ from jtorch import multiprocessing as multiprocessing
 from jtorch import nn as nn
 from jtorch import optim as optim
 from jtorch import profiler as profiler
+from jtorch import quasirandom as quasirandom
 from jtorch import random as random
 from jtorch import return_types as return_types
 from jtorch import serialization as serialization
@@ -716,6 +718,7 @@ from jtorch.eager.type_info import finfo as finfo
 def fix_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 def frac_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 from jtorch.compat.native import frobenius_norm as frobenius_norm
+from jtorch.compat.mapped_files import from_file as from_file
 from jtorch.eager.factors import geqrf as geqrf
 from jtorch.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
 from jtorch.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
@@ -735,8 +738,10 @@ from jtorch.compat.recurrent import gru as gru
 from jtorch.compat.low_level import gru_cell as gru_cell
 from jtorch.eager.windows import hamming_window as hamming_window
 from jtorch.eager.windows import hann_window as hann_window
+from jtorch.compat.segments import hash_tensor as hash_tensor
 from jtorch.compat.low_level import hinge_embedding_loss as hinge_embedding_loss
 from jtorch.eager.histograms import histogramdd as histogramdd
+from jtorch.sparse.functions import hspmm as hspmm
 from jtorch.eager.type_info import iinfo as iinfo
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: _bool = False) -> Tensor: ...
 from jtorch.compat.low_level import instance_norm as instance_norm
@@ -788,6 +793,7 @@ from jtorch.compat.low_level import rnn_relu_cell as rnn_relu_cell
 from jtorch.compat.recurrent import rnn_tanh as rnn_tanh
 from jtorch.compat.low_level import rnn_tanh_cell as rnn_tanh_cell
 from jtorch.serialization import save as save
+from jtorch.compat.segments import segment_reduce as segment_reduce
 def select_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 from jtorch.amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
 from jtorch.amp.autocast_mode import set_autocast_cpu_dtype as set_autocast_cpu_dtype
@@ -801,14 +807,18 @@ from jtorch.core.settings import set_flush_denormal as set_flush_denormal
 from jtorch.core.settings import set_num_interop_threads as set_num_interop_threads
 from jtorch.core.settings import set_num_threads as set_num_threads
 from jtorch.compat.process import set_warn_always as set_warn_always
+from jtorch.compat.copies import slice_copy as slice_copy
 from jtorch.sparse.functions import smm as smm
+from jtorch.sparse.making import sparse_compressed_tensor as sparse_compressed_tensor
 from jtorch.sparse.making import sparse_coo_tensor as sparse_coo_tensor
+from jtorch.sparse.making import sparse_csc_tensor as sparse_csc_tensor
 from jtorch.sparse.making import sparse_csr_tensor as sparse_csr_tensor
 def split_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 def split_with_sizes_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 from jtorch.sparse.functions import spmm as spmm
 def square_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 def squeeze_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
+from jtorch.sparse.functions import sspaddmm as sspaddmm
 from jtorch.signal.spectra import stft as stft
 from jtorch.utils.summary import summary as summary
 from jtorch.eager.lowrank import svd_lowrank as svd_lowrank
@@ -832,6 +842,8 @@ def unsafe_split(input: Tensor, *args: Any, **options: Any) -> tuple[Tensor, ...
 def unsafe_split_with_sizes(input: Tensor, *args: Any, **options: Any) -> tuple[Tensor, ...]: ...
 def unsqueeze_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 from jtorch.core.settings import use_deterministic_algorithms as use_deterministic_algorithms
+from jtorch.compat.copies import view_as_complex_copy as view_as_complex_copy
+from jtorch.compat.copies import view_as_real_copy as view_as_real_copy
 def view_copy(input: Tensor, *args: Any, **options: Any) -> Any: ...
 from jtorch.func import vmap as vmap
 from jtorch.compat.control_flow import while_loop as while_loop

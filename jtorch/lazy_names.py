@@ -9,8 +9,8 @@ SUBMODULES = frozenset(
     (
         "_C", "accelerator", "amp", "array_api", "backends", "compiler", "config", "cpu", "cuda",
         "distributed", "distributions", "errors", "fft", "func", "functional", "futures", "hub", "jit",
-        "linalg", "masked", "mps", "multiprocessing", "nn", "optim", "profiler", "random", "return_types",
-        "serialization", "signal", "sparse", "special",
+        "linalg", "masked", "mps", "multiprocessing", "nn", "optim", "profiler", "quasirandom", "random",
+        "return_types", "serialization", "signal", "sparse", "special",
         "testing", "training", "types", "utils", "version", "vision", "viz", "xpu",
     )
 )  # fmt: skip
@@ -76,7 +76,8 @@ _GIVEN = {
         "alias_copy", "as_strided_copy", "detach_copy", "diagonal_copy", "expand_copy", "narrow_copy",
         "permute_copy", "select_copy", "split_copy", "split_with_sizes_copy", "squeeze_copy", "t_copy",
         "transpose_copy", "unbind_copy", "unfold_copy", "unsafe_chunk", "unsafe_split",
-        "unsafe_split_with_sizes", "unsqueeze_copy", "view_copy",
+        "unsafe_split_with_sizes", "unsqueeze_copy", "view_copy", "slice_copy", "view_as_complex_copy",
+        "view_as_real_copy",
     ),
     "jtorch.compat.low_level": (
         "addmv_", "affine_grid_generator", "alpha_dropout", "alpha_dropout_", "arccos_", "arccosh_",
@@ -100,6 +101,12 @@ _GIVEN = {
     "jtorch.compat.symbolic": (
         "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
     ),
+    "jtorch.compat.mapped_files": (
+        "from_file",
+    ),
+    "jtorch.compat.segments": (
+        "hash_tensor", "segment_reduce",
+    ),
     "jtorch.compat.recurrent": (
         "gru", "lstm", "rnn_relu", "rnn_tanh",
     ),
@@ -120,10 +127,10 @@ _GIVEN = {
         "set_num_threads", "use_deterministic_algorithms",
     ),
     "jtorch.sparse.functions": (
-        "smm", "spmm",
+        "hspmm", "smm", "spmm", "sspaddmm",
     ),
     "jtorch.sparse.making": (
-        "sparse_coo_tensor", "sparse_csr_tensor",
+        "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor",
     ),
     "jtorch.signal.spectra": (
         "istft", "stft",

@@ -48,10 +48,12 @@ EXCEPTIONS = {
         )]
         + ["Tensor.add(out)", "Tensor.sub(out)", "Tensor.true_divide(out)", "Tensor.requires_grad_(mode)",
            "Tensor.new_tensor(pin_memory)", "Tensor.new(other)", "full(names)", "from_numpy(ndarray)",
-           "set_flush_denormal(mode)", "set_num_interop_threads(num)", "set_num_threads(num)"],
+           "set_flush_denormal(mode)", "set_num_interop_threads(num)", "set_num_threads(num)",
+           "sspaddmm(self)"],
         PYTORCH_REFUSES,
     ),
     **dict.fromkeys([f"{f}(out_dtype)" for f in ("addmm", "baddbmm", "bmm", "mm")], NO_OTHER_DTYPE),
+    **dict.fromkeys(["hspmm(out)", "sspaddmm(out)"], "writes sparse tensors, which are made anew here"),
     "Tensor.expand(implicit)": INTERNAL,
     **dict.fromkeys(["Tensor.to_sparse(blocksize)", "Tensor.to_sparse(dense_dim)"], "is about blocks"),
     "Tensor.new(storage)": "makes a tensor over a storage, of which there is none to make one of",

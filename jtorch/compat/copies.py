@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jtorch.eager.binding import accepting
+from jtorch.eager.functions.complex_numbers import view_as_complex, view_as_real
 from jtorch.eager.tensor import Tensor, wrap
 
 VIEWS = {
@@ -38,6 +40,40 @@ def __getattr__(name: str) -> Callable:
     copied.__doc__ = f"What ``Tensor.{VIEWS[name]}`` gives, in memory of its own."
     globals()[name] = copied
     return copied
+
+
+@accepting
+def slice_copy(
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:  # fmt: skip
+    """``input[start:end:step]`` along ``dim``, in memory of its own.
+
+    Raises RuntimeError for a ``step`` below 1, IndexError for a ``dim`` that is not there.
+
+    >>> import jtorch
+    >>> jtorch.slice_copy(jtorch.arange(6), 0, 1, 6, 2)
+    tensor([1, 3, 5])
+    """
+    if step < 1:
+        raise RuntimeError("slice step must be positive")
+    if not -input.ndim <= dim < input.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got "
+            f"{dim})"
+        )
+    return input[(slice(None),) * (dim % input.ndim) + (slice(start, end, step),)].clone()
+
+
+@accepting
+def view_as_real_copy(input: Tensor) -> Tensor:
+    """What ``view_as_real`` gives, in memory of its own: (..., 2)."""
+    return view_as_real(input).clone()
+
+
+@accepting
+def view_as_complex_copy(input: Tensor) -> Tensor:
+    """What ``view_as_complex`` gives of (..., 2), in memory of its own."""
+    return view_as_complex(input).clone()
 
 
 def _unsafe(name: str) -> Callable:

@@ -64,3 +64,4 @@ class layout(_Named):  # noqa: N801 - the name users of PyTorch know
 strided = layout("strided")
 sparse_coo = layout("sparse_coo")
 sparse_csr = layout("sparse_csr")
+sparse_csc = layout("sparse_csc")

@@ -412,9 +412,15 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Any:
     return higher.sparse().to_sparse_csr(self, dense_dim)
 
 
+def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Any:
+    """The same of a matrix by columns."""
+    assert higher.sparse is not None
+    return higher.sparse().to_sparse_csc(self, dense_dim)
+
+
 METHODS: dict[str, Any] = {
     "numpy": numpy, "__array__": _array, "__array_ufunc__": _array_ufunc, "__dlpack__": _dlpack,
     "__dlpack_device__": _dlpack_device, "__cuda_array_interface__": property(_cuda_array_interface),
     "__array_namespace__": _array_namespace,
-    "to_sparse": to_sparse, "to_sparse_csr": to_sparse_csr,
+    "to_sparse": to_sparse, "to_sparse_csr": to_sparse_csr, "to_sparse_csc": to_sparse_csc,
 }  # fmt: skip

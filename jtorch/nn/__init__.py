@@ -100,7 +100,10 @@ from jtorch.nn.lazy_layers import (
     LazyInstanceNorm3d as LazyInstanceNorm3d,
 )
 from jtorch.nn.linear import Bilinear as Bilinear, Identity as Identity, Linear as Linear
-from jtorch.nn.linear_cross_entropy import LinearCrossEntropyLoss as LinearCrossEntropyLoss
+from jtorch.nn.linear_cross_entropy import (
+    LinearCrossEntropyLoss as LinearCrossEntropyLoss,
+    LinearCrossEntropyOptions as LinearCrossEntropyOptions,
+)
 from jtorch.nn.loss import (
     BCELoss as BCELoss,
     BCEWithLogitsLoss as BCEWithLogitsLoss,
@@ -129,6 +132,7 @@ from jtorch.nn.margin_loss import (
 )
 from jtorch.nn.module import Module as Module
 from jtorch.nn.normalization import (
+    CrossMapLRN2d as CrossMapLRN2d,
     GroupNorm as GroupNorm,
     LayerNorm as LayerNorm,
     LocalResponseNorm as LocalResponseNorm,

@@ -10,6 +10,7 @@ from typing import Any
 
 from jtorch.eager.public import Tensor
 from jtorch.nn import functional as F
+from jtorch.nn.functional.linear_cross_entropy import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from jtorch.nn.linear import Linear
 from jtorch.nn.loss import _WeightedLoss
 

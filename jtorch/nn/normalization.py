@@ -160,3 +160,31 @@ class LocalResponseNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(LocalResponseNorm):
+    """``LocalResponseNorm`` of images (N, C, H, W) as Lua's Torch had it, for networks of that time.
+
+    Of an even ``size`` it takes one channel less. As in PyTorch the first channel counts for all that come
+    ``int((size + 1) / 2)`` and more after it; the gradient is that of what is computed, PyTorch's leaves this
+    out. Raises ValueError for other than 4 dims.
+
+    >>> import jtorch
+    >>> x = jtorch.tensor([1.0, 2.0]).reshape(1, 2, 1, 1)
+    >>> jtorch.nn.CrossMapLRN2d(1, alpha=1.0, beta=1.0)(x).flatten()  # 1 / (1 + 1), 2 / (1 + 4 + 1)
+    tensor([0.5000, 0.3333])
+
+    Source: https://github.com/pytorch/pytorch/blob/main/torch/nn/modules/_functions.py
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead.")
+        squares: Any = input * input
+        reach, channels = int((self.size + 1) / 2), input.shape[1]
+        bordered: Any = F.pad(squares, [0, 0, 0, 0, reach - 1, reach - 1])
+        total: Any = sum(bordered.narrow(1, place, channels) for place in range(2 * reach - 1))
+        if channels > reach:
+            first = squares[:, :1].expand(-1, channels - reach, -1, -1)
+            total = total + F.pad(first, [0, 0, 0, 0, reach, 0])
+        return input * (total * (self.alpha / self.size) + self.k) ** -self.beta

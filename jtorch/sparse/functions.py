@@ -34,6 +34,39 @@ def smm(input: SparseTensor, mat2: Tensor) -> SparseTensor:
     return (input @ mat2).to_sparse()
 
 
+def hspmm(mat1: SparseTensor, mat2: Tensor) -> SparseTensor:
+    """The product of a sparse and an ordinary matrix: those rows, each a dense one, that ``mat1`` has.
+
+    >>> import jtorch
+    >>> jtorch.hspmm(jtorch.tensor([[0.0, 0.0], [0.0, 2.0]]).to_sparse(), jtorch.eye(2))
+    tensor(indices=tensor([[1]]),
+           values=tensor([[0., 2.]]),
+           size=(2, 2), nnz=1, layout=torch.sparse_coo)
+    """
+    rows = mat1._indices()[0].unique()
+    return SparseTensor(rows.unsqueeze(0), (mat1 @ mat2)[rows], (mat1.shape[0], mat2.shape[1]), True)
+
+
+def sspaddmm(
+    input: SparseTensor, mat1: SparseTensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> SparseTensor:
+    """``beta * input + alpha * (mat1 @ mat2)`` of sparse ``input`` and ``mat1``, as a sparse matrix.
+
+    Elements of the product are all those in rows that ``mat1`` has.
+
+    >>> import jtorch
+    >>> one = jtorch.eye(2).to_sparse()
+    >>> jtorch.sspaddmm(one, one, jtorch.ones(2, 2), alpha=2).to_dense()
+    tensor([[3., 2.],
+            [2., 3.]])
+    """
+    product = hspmm(mat1, mat2)
+    rows, width = product._indices()[0], mat2.shape[1]
+    places = jtorch.stack([rows.repeat_interleave(width), jtorch.arange(width).repeat(len(rows))])
+    added = SparseTensor(places, product._values().reshape(-1) * alpha, product.shape)
+    return input * beta + added
+
+
 def addmm(mat: Tensor, mat1: Any, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0) -> Tensor:
     """``beta * mat + alpha * (mat1 @ mat2)`` with a sparse ``mat1``."""
     return beta * mat + alpha * (mat1 @ mat2)

@@ -83,6 +83,57 @@ def sparse_csr_tensor(
     return made.to_sparse_csr()
 
 
+def sparse_csc_tensor(
+    ccol_indices: Any, row_indices: Any, values: Any, size: Any = None, *, dtype: Any = None,
+    device: Any = None, requires_grad: bool = False, check_invariants: bool | None = None,
+) -> SparseTensor:  # fmt: skip
+    """A matrix by columns: ``ccol_indices`` (columns + 1) says where each begins among the elements.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.sparse_csc_tensor.html
+
+    >>> import jtorch
+    >>> jtorch.sparse_csc_tensor([0, 1, 3], [1, 0, 1], [5, 7, 9]).to_dense()
+    tensor([[0, 7],
+            [5, 9]])
+    """
+    turned = None if size is None else (size[1], size[0])
+    made = sparse_csr_tensor(
+        ccol_indices, row_indices, values, turned, dtype=dtype, device=device, requires_grad=requires_grad
+    )
+    return made.t().to_sparse_csc()
+
+
+def sparse_compressed_tensor(
+    compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *, dtype: Any = None,
+    layout: Any = None, device: Any = None, requires_grad: bool = False, check_invariants: bool | None = None,
+) -> SparseTensor:  # fmt: skip
+    """``sparse_csr_tensor`` or ``sparse_csc_tensor``, as ``layout`` says.
+
+    Raises RuntimeError for another layout; those of blocks are not there.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.sparse_compressed_tensor.html
+
+    >>> import jtorch
+    >>> jtorch.sparse_compressed_tensor([0, 1, 2], [1, 0], [5, 7], layout=jtorch.sparse_csr).to_dense()
+    tensor([[0, 5],
+            [7, 0]])
+    """
+    if layout not in (formats.sparse_csr, formats.sparse_csc):
+        raise RuntimeError(
+            f"expected compressed sparse tensor layout (torch.sparse_csr or torch.sparse_csc), got {layout}"
+        )
+    make = sparse_csr_tensor if layout is formats.sparse_csr else sparse_csc_tensor
+    return make(
+        compressed_indices,
+        plain_indices,
+        values,
+        size,
+        dtype=dtype,
+        device=device,
+        requires_grad=requires_grad,
+    )
+
+
 def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: Any = None) -> SparseTensor:
     """The elements that are not zero, with their places; ``sparse_dim`` of the dims, the others stay dense.
 
@@ -100,3 +151,10 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> SparseTensor:
     if self.ndim != 2:
         raise RuntimeError(f"to_sparse_csr() takes a matrix, got {self.ndim} dims")
     return to_sparse(self, layout=formats.sparse_csr)
+
+
+def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> SparseTensor:
+    """The same of a matrix by columns."""
+    if self.ndim != 2:
+        raise RuntimeError(f"to_sparse_csc() takes a matrix, got {self.ndim} dims")
+    return to_sparse(self, layout=formats.sparse_csc)

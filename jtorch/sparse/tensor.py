@@ -18,7 +18,8 @@ from jtorch.eager.public import Size, SparseGradientError, Tensor
 
 class SparseTensor:
     """Elements ``values`` (nnz, dense dims) at ``indices`` (sparse dims, nnz; int64)
-    of a tensor of ``shape``, zero elsewhere. ``layout`` is how it shows: COO, or CSR, which has two dims.
+    of a tensor of ``shape``, zero elsewhere. ``layout`` is how it shows: COO, or CSR and CSC, which have two
+    dims.
 
     The same place may be there several times, and counts as their sum, unless it is ``coalesced``: then
     places are in order, each once.
@@ -76,7 +77,11 @@ class SparseTensor:
 
     def values(self) -> Tensor:
         self._check_coalesced("values")
-        return self._v
+        return self._by_columns()._v if self.layout is formats.sparse_csc else self._v
+
+    def _by_columns(self) -> SparseTensor:
+        """The transpose, whose rows are the columns of this one."""
+        return self.t().coalesce()
 
     def _check_coalesced(self, what: str) -> None:
         if not self._coalesced:
@@ -89,6 +94,13 @@ class SparseTensor:
     def col_indices(self) -> Tensor:
         return self.coalesce()._i[1]
 
+    def ccol_indices(self) -> Tensor:
+        """Where each column begins among the elements by columns, and the end: (columns + 1,)."""
+        return _begins(self._by_columns()._i[0], self.shape[1])
+
+    def row_indices(self) -> Tensor:
+        return self._by_columns()._i[1]
+
     def __repr__(self) -> str:
         parts = [
             f"indices={_aligned(self._i, 'indices=')}",
@@ -98,6 +110,13 @@ class SparseTensor:
             crow, col = self.crow_indices(), self.col_indices()
             parts[0] = f"crow_indices={_aligned(crow, 'crow_indices=')}"
             parts.insert(1, f"col_indices={_aligned(col, 'col_indices=')}")
+        if self.layout is formats.sparse_csc:
+            columns, rows = self.ccol_indices(), self.row_indices()
+            parts = [
+                f"ccol_indices={_aligned(columns, 'ccol_indices=')}",
+                f"row_indices={_aligned(rows, 'row_indices=')}",
+                f"values={_aligned(self.values().detach(), 'values=')}",
+            ]
         values, comma, dtype = parts[-1].partition(", dtype=")  # which stands at the end
         parts[-1] = values + ")" if comma else values
         said = f", dtype={dtype.removesuffix(')')}" if comma else ""
@@ -141,7 +160,7 @@ class SparseTensor:
         self, sparse_dim: int | None = None, *, layout: formats.layout | None = None
     ) -> SparseTensor:
         layout = layout or formats.sparse_coo
-        found = self.coalesce() if layout is formats.sparse_csr else self
+        found = self if layout is formats.sparse_coo else self.coalesce()
         return SparseTensor(found._i, found._v, self.shape, found._coalesced, layout)
 
     def to_sparse_coo(self) -> SparseTensor:
@@ -149,6 +168,9 @@ class SparseTensor:
 
     def to_sparse_csr(self) -> SparseTensor:
         return self.to_sparse(layout=formats.sparse_csr)
+
+    def to_sparse_csc(self) -> SparseTensor:
+        return self.to_sparse(layout=formats.sparse_csc)
 
     def t(self) -> SparseTensor:
         return self.transpose(0, 1)

@@ -69,3 +69,35 @@ def test_sum_to_size(size):
     assert (tuple(found.shape), found.tolist()) == (tuple(wanted.shape), wanted.tolist())
     with pytest.raises(RuntimeError, match="not expandable"):
         x.sum_to_size(2, 4)
+
+
+def _parts_of_complex_numbers(library):
+    x = library.tensor([[1 + 2j, 3 - 1j]])
+    pairs = library.view_as_real_copy(x)
+    back = library.view_as_complex_copy(pairs)
+    assert x.conj_physical_() is x
+    return [pairs.tolist(), back.tolist(), x.tolist(), library.conj_physical_(back).tolist()]
+
+
+def test_parts_of_complex_numbers():
+    assert _parts_of_complex_numbers(jtorch) == [
+        [[[1.0, 2.0], [3.0, -1.0]]], [[1 + 2j, 3 - 1j]], [[1 - 2j, 3 + 1j]], [[1 - 2j, 3 + 1j]],
+    ]  # fmt: skip
+    torch = pytest.importorskip("torch")
+    assert _parts_of_complex_numbers(jtorch) == _parts_of_complex_numbers(torch)
+
+
+def test_a_real_tensor_is_its_own_conjugate():
+    x = jtorch.tensor([1.0, 2.0])
+    assert x.conj_physical_() is x
+    assert jtorch.compile(lambda x: (x * 2).conj_physical_())(x).tolist() == [2.0, 4.0]
+
+
+def test_slices():
+    x = jtorch.arange(12).reshape(3, 4)
+    assert jtorch.slice_copy(x, -1, 1).tolist() == x[:, 1:].tolist()
+    assert jtorch.slice_copy(x).tolist() == x.tolist()
+    with pytest.raises(RuntimeError, match="slice step must be positive"):
+        jtorch.slice_copy(x, 0, step=0)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        jtorch.slice_copy(x, 2)

@@ -232,3 +232,19 @@ def test_a_compiled_functions_gradients_of_a_batch():
         func.vmap(func.vmap(func.vjp(one, x)[1]))((jtorch.ones(2, 3, 3),) * 2)[0] for one in (compiled, both)
     ]
     assert jtorch.equal(*nested)
+
+
+def test_functionalize_gives_what_the_function_gives():
+    def f(x):
+        y = x.clone()
+        y.view(-1)[0] = 7.0
+        x.add_(1)
+        return y * x
+
+    for remove in ("mutations", "mutations_and_views"):
+        x, z = jtorch.ones(2, 2), jtorch.ones(2, 2)
+        assert jtorch.func.functionalize(f, remove=remove)(x).tolist() == f(z).tolist()
+        assert x.tolist() == z.tolist() == [[2.0, 2.0]] * 2  # what is written to an argument stays written
+    assert jtorch.func.functionalize(f).__name__ == "f"
+    with pytest.raises(RuntimeError, match="invalid argument for kwarg 'remove'"):
+        jtorch.func.functionalize(f, remove="views")

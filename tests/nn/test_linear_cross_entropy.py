@@ -8,7 +8,10 @@ import pytest
 import jtorch
 from jtorch import nn
 from tests.each import each
-from tests.ops.support import needs_torch
+from tests.ops.support import HAS_TORCH, needs_torch
+
+if HAS_TORCH:
+    import torch
 
 RNG = np.random.default_rng(0)
 X, W, B = RNG.standard_normal((5, 4)), RNG.standard_normal((3, 4)), RNG.standard_normal(3)
@@ -93,8 +96,27 @@ def test_refuses_in_pytorchs_words(name):
     assert said[0] == said[1]
 
 
-def test_chunks_are_refused():
-    with pytest.raises(NotImplementedError, match="options are not there"):
+@needs_torch
+def test_options_change_no_result():
+    def found(L):
+        made = L.nn.LinearCrossEntropyOptions(batch_chunk_size=1, chunking_method=None, acc_policy="accurate")
+        x, w = L.ones(2, 2, requires_grad=True), L.tensor([[1.0, 2.0], [0.0, 1.0], [3.0, -1.0]])
+        loss = L.nn.functional.linear_cross_entropy(x, w, L.tensor([0, 2]), options=made)
+        loss.backward()
+        return [round(v, 5) for v in (loss.item(), *x.grad.flatten().tolist())]
+
+    assert found(jtorch) == found(torch)
+
+
+@each("wrong", [{"acc_policy": "x"}, {"chunking_method": "aspect_ratio:0"}, {"batch_chunk_size": 0}])
+def test_options_are_checked(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        nn.LinearCrossEntropyOptions(**wrong)
+    assert nn.LinearCrossEntropyOptions(chunking_method="aspect_ratio:2").acc_policy == "auto"
+
+
+def test_options_of_another_class_are_refused():
+    with pytest.raises(TypeError, match="expected LinearCrossEntropyOptions, got object"):
         nn.functional.linear_cross_entropy(
             jtorch.ones(1, 2), jtorch.ones(3, 2), jtorch.tensor([0]), options=object()
         )

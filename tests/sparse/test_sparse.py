@@ -175,3 +175,40 @@ def test_what_does_not_fit_is_refused():
         s @ jtorch.ones(2, 2)
     with pytest.raises(TypeError, match=r"exp\(\) is not there for sparse tensors"):
         jtorch.exp(s)
+
+
+def _compressed(L):
+    ccol, row, values = L.tensor([0, 1, 1, 3]), L.tensor([1, 0, 1]), L.tensor([5.0, 7.0, 9.0])
+    by_columns = L.sparse_csc_tensor(ccol, row, values, (2, 3))
+    by_rows = L.sparse_compressed_tensor(ccol, row, values, (3, 2), layout=L.sparse_csr)
+    again = L.sparse_compressed_tensor(ccol, row, values, (2, 3), layout=L.sparse_csc)
+    turned = L.tensor([[0.0, 7.0], [5.0, 9.0]]).to_sparse_csc()
+    return [
+        (str(s.layout).split(".")[-1], tuple(s.shape), s.to_dense().tolist(), s.values().tolist())
+        for s in (by_columns, by_rows, again, turned)
+    ] + [(s.ccol_indices().tolist(), s.row_indices().tolist()) for s in (by_columns, again, turned)]
+
+
+def _products(L):
+    a = L.tensor([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [1.0, 0.0, 3.0]]).to_sparse()
+    b, s = L.arange(6.0).reshape(3, 2), L.tensor([[0.0, 4.0], [5.0, 0.0], [0.0, 6.0]]).to_sparse()
+    hybrid, summed = L.hspmm(a, b), L.sspaddmm(s, a, b, beta=0.5, alpha=2.0)
+    facts = [(m.sparse_dim(), m.dense_dim(), tuple(m.shape), m.to_dense().tolist()) for m in (hybrid, summed)]
+    return facts, hybrid.coalesce().indices().tolist()
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_by_columns_and_mixed_products():
+    assert _compressed(jtorch)[0] == (
+        "sparse_csc", (2, 3), [[0.0, 0.0, 7.0], [5.0, 0.0, 9.0]], [5.0, 7.0, 9.0],
+    )  # fmt: skip
+    assert _products(jtorch)[1] == [[0, 2]]
+    torch = pytest.importorskip("torch")
+    assert _compressed(jtorch) == _compressed(torch)
+    assert _products(jtorch) == _products(torch)
+
+
+def test_blocks_are_refused():
+    parts = [0, 1], [0], [[[1.0]]]
+    with pytest.raises(RuntimeError, match=r"expected compressed sparse tensor layout .*got torch.strided"):
+        jtorch.sparse_compressed_tensor(*parts, layout=jtorch.strided)

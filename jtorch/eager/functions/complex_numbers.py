@@ -58,6 +58,11 @@ def conj(input: Tensor) -> Tensor:
     return APPLY["conj"](input) if input.is_complex() else input
 
 
+def conj_physical_(input: Tensor) -> Tensor:
+    """``conj`` in place."""
+    return input.copy_(conj(input)) if input.is_complex() else input
+
+
 def resolve(input: Tensor) -> Tensor:
     """The tensor itself: jtorch conjugates and negates at once, it keeps no lazy bits."""
     return input
@@ -100,9 +105,10 @@ def is_conj(input: Tensor) -> bool:
 FUNCTIONS: dict[str, Callable] = {
     "complex": complex_, "polar": polar, "real": real, "imag": imag, "conj": conj, "angle": angle,
     "view_as_real": view_as_real, "view_as_complex": view_as_complex, "resolve_conj": resolve,
-    "resolve_neg": resolve, "conj_physical": conj,
+    "resolve_neg": resolve, "conj_physical": conj, "conj_physical_": conj_physical_,
 }  # fmt: skip
 METHODS: dict[str, Any] = {
     "real": property(real), "imag": property(imag), "conj": conj, "angle": angle, "resolve_conj": resolve,
     "resolve_neg": resolve, "conj_physical": conj, "is_conj": is_conj,
+    "conj_physical_": conj_physical_,
 }  # fmt: skip

@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
+from jtorch.core import dtypes as dt
 from jtorch.eager.public import Tensor
 from jtorch.nn.functional.class_losses import cross_entropy
 from jtorch.nn.functional.linear import linear
+
+
+@dataclasses.dataclass(slots=True, frozen=True)
+class LinearCrossEntropyOptions:
+    """How PyTorch computes ``linear_cross_entropy`` part by part: checked and kept, but without effect.
+
+    Raises ValueError for values that PyTorch refuses.
+
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LinearCrossEntropyOptions.html
+    """
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: Any = None
+
+    def __post_init__(self) -> None:
+        if self.acc_policy not in ("auto", "accurate", "balanced", "compact"):
+            raise ValueError(f"invalid acc_policy: {self.acc_policy!r}")
+        name, colon, factor = (self.chunking_method or "auto").partition(":")
+        counts = not colon or (factor.isdigit() and int(factor) > 0)
+        if self.chunking_method not in (None, "auto") and not (name == "aspect_ratio" and counts):
+            raise ValueError(f"invalid chunking_method: {self.chunking_method!r}")
+        size = self.batch_chunk_size
+        if size is not None and not (isinstance(size, int) and size > 0):
+            raise ValueError(f"batch_chunk_size must be positive int or None, got {size!r}")
+        if self.acc_dtype not in (None, dt.float16, dt.bfloat16, dt.float32, dt.float64):
+            raise ValueError(f"acc_dtype must be None or a dtype of floats, got {self.acc_dtype!r}")
 
 
 def linear_cross_entropy(
@@ -27,7 +58,8 @@ def linear_cross_entropy(
     ``input`` is (in_features,) or (N, in_features), ``linear_weight`` (C, in_features), or (C, d_1, ...,
     in_features) for scores (N, C, d_1, ...), ``linear_bias`` its shape without the last dim. ``ignore_index``
     is -100 for classes where it is left out. Raises RuntimeError for shapes that don't fit and for an
-    ``ignore_index`` beside probabilities, NotImplementedError for ``options``: scores are computed at once.
+    ``ignore_index`` beside probabilities. ``options`` (``nn.LinearCrossEntropyOptions``) say how PyTorch
+    saves memory; here scores are computed at once whatever they are.
 
     >>> import jtorch
     >>> scores = jtorch.tensor([[2.0, 0.0], [0.0, 2.0]])
@@ -38,9 +70,9 @@ def linear_cross_entropy(
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear_cross_entropy.html
     """
     _check(input, linear_weight, linear_bias)
-    if options is not None:
-        raise NotImplementedError(
-            "linear_cross_entropy: options are not there, scores are computed at once: leave it None"
+    if options is not None and not isinstance(options, LinearCrossEntropyOptions):
+        raise TypeError(
+            f"linear_cross_entropy: options: expected LinearCrossEntropyOptions, got {type(options).__name__}"
         )
     shape = (*input.shape[:-1], *linear_weight.shape[:-1])
     if tuple(target.shape) == shape and ignore_index is not None:

@@ -4,6 +4,7 @@ Source: https://docs.pytorch.org/vision/stable/transforms.html
 """
 
 from jtorch.vision.transforms import functional as functional
+from jtorch.vision.transforms.blurring import GaussianBlur as GaussianBlur
 from jtorch.vision.transforms.color import (
     ColorJitter as ColorJitter,
     Grayscale as Grayscale,

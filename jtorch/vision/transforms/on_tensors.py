@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import jtorch
+from jtorch import nn
 from jtorch.eager.public import Tensor
 
 
@@ -205,3 +206,22 @@ def _rgb(h: Tensor, s: Tensor, v: Tensor) -> Tensor:
 def scaled_side(short: int, long: int, size: int) -> int:
     """The longer side where the shorter becomes ``size``."""
     return math.floor(size * long / short)
+
+
+def blur(image: Tensor, sizes: list[int], widths: list[float]) -> Tensor:
+    """Means of the pixels around each, weighted by a bell across and one down."""
+    exact = image.is_floating_point()
+    pixels = image if exact else image.to(jtorch.float32)
+    flat = pixels.reshape(-1, 1, *image.shape[-2:])
+    around = [sizes[0] // 2, sizes[0] // 2, sizes[1] // 2, sizes[1] // 2]
+    across, down = (_bell(n, s, flat.dtype).to(flat.device) for n, s in zip(sizes, widths, strict=True))
+    kernel = (down.unsqueeze(1) * across.unsqueeze(0)).reshape(1, 1, sizes[1], sizes[0])
+    found = nn.functional.conv2d(nn.functional.pad(flat, around, mode="reflect"), kernel)
+    found = found.reshape(image.shape)
+    return found if exact else found.round().to(image.dtype)
+
+
+def _bell(size: int, width: float, dtype: Any) -> Tensor:
+    half = (size - 1) * 0.5
+    weights = (-0.5 * (jtorch.linspace(-half, half, size, dtype=dtype) / width) ** 2).exp()
+    return weights / weights.sum()
