@@ -464,8 +464,13 @@ def unbroadcast(xp: Any, g: Any, shape: tuple[int, ...]) -> Any:
     new = len(g.shape) - len(shape)
     if new > 0 and g.shape[new:] == shape:  # rows only: nearly all cases
         return xp.sum(g, axis=axes.ALL[new], keepdims=False)
+    if new < 0 and g.shape == shape[-new:] and all(n == 1 for n in shape[:-new]):
+        return xp.reshape(g, shape=shape)  # of a leaf that got more dims in place since
     if new < 0 or any(n != 1 and m != n for n, m in zip(shape, g.shape[new:], strict=True)):
-        raise AssertionError(f"a gradient of shape {tuple(g.shape)} for a tensor of shape {shape}")
+        raise RuntimeError(
+            f"a gradient of shape {tuple(g.shape)} for a tensor of shape {tuple(shape)}: it was given "
+            "another shape in place between the forward and the backward pass"
+        )
     if new:
         g = xp.sum(g, axis=tuple(range(new)), keepdims=False)
     stretched = tuple(k for k, n in enumerate(shape) if n == 1 and g.shape[k] != 1)

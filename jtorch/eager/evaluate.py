@@ -96,7 +96,7 @@ class Eager(Evaluator):
     def add_to_grad(self, before: Any, g: np.ndarray) -> Any:
         """``before`` + ``g`` in the memory of ``before``, as PyTorch adds: whoever kept it sees the sum."""
         data = before._data
-        if g.dtype is not data.dtype or not takes_sums(data):
+        if g.dtype is not data.dtype or g.shape != data.shape or not takes_sums(data):
             return None
         if data.__class__ is DeviceArray:
             data[...] = data + g

@@ -76,6 +76,35 @@ class PostAccumulate:
         self.function = function
 
 
+class OnOutput:
+    """The hook of a tensor that an op made, as one of the hooks of its node."""
+
+    __slots__ = ("hook", "index")
+
+    def __init__(self, hook: Callable, index: int) -> None:
+        self.hook, self.index = hook, index
+
+    def __call__(self, gradients: tuple) -> tuple | None:
+        result = self.hook(gradients[self.index])
+        if result is None:
+            return None
+        result = checked(self.hook, result, gradients[self.index])
+        return (*gradients[: self.index], result, *gradients[self.index + 1 :])
+
+
+class FromNode:
+    """A hook of a tensor that was the node's and is a leaf now: called until its handle removes it there."""
+
+    __slots__ = ("__name__", "hook", "hooks", "key")
+
+    def __init__(self, hooks: dict[int, Any], key: int) -> None:
+        self.hook, self.hooks, self.key = hooks[key].hook, hooks, key
+        self.__name__ = getattr(self.hook, "__name__", type(self.hook).__name__)
+
+    def __call__(self, gradient: Any) -> Any:
+        return self.hook(gradient) if self.key in self.hooks else None
+
+
 class RetainGrad:
     """The hook of ``retain_grad``: keeps the gradient of a non-leaf without keeping the non-leaf."""
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from jtorch.core import op as op_module
 from jtorch.core.op import Op
 from jtorch.eager import formulas, shortcuts
-from jtorch.eager.hooks import RemovableHandle, RetainGrad, add_hook
+from jtorch.eager.hooks import FromNode, OnOutput, RemovableHandle, RetainGrad, add_hook
 
 BACKWARD_TWICE = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they "
@@ -258,6 +258,12 @@ class Extras:
         self.pre_hooks: Any = None
         self.stack: str | None = None
         self.tangents: dict[tuple[str, int], Any] = {}  # of what was saved, at a level of forward mode
+
+    def hooks_of_leaf(self, tensor: Any) -> dict[int, Any] | None:
+        """The hooks put on ``tensor``, an output of this node, for when it is none any more."""
+        hooks = self.pre_hooks or {}
+        kept = [k for k, h in hooks.items() if h.__class__ is OnOutput and h.index == tensor._index]
+        return {key: FromNode(hooks, key) for key in kept} or None
 
 
 class GradientEdge(NamedTuple):

@@ -18,7 +18,7 @@ from jtorch.core import dtypes as dt, higher, op as op_module, watch
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.devices import CPU, device
 from jtorch.eager.begun import BEGUN, note
-from jtorch.eager.hooks import RetainGrad, checked
+from jtorch.eager.hooks import OnOutput, RetainGrad
 from jtorch.eager.messages import long_name
 from jtorch.ops import axes as ax
 
@@ -320,6 +320,8 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
         told = _teller(self)
         if is_held_outside(self):
             _note_place(self, watch.DETACHED)
+        if self._node is not None and self._node.extras is not None:
+            self._hooks = self._node.extras.hooks_of_leaf(self)
         self._node, self._requires_grad, self._index = None, False, 0
         if op_module.CONTEXT.get().level is not None:
             self.__dict__.pop("_tangent", None)
@@ -370,7 +372,7 @@ class Tensor(TensorMethods, metaclass=watch.TellingClass):
                 from jtorch.eager.rebase import note_for_writes
 
                 note_for_writes(self)
-            return self._node.register_tensor_hook(_on_output(hook, self._index))
+            return self._node.register_tensor_hook(OnOutput(hook, self._index))
         self._hooks, handle = add_hook(self._hooks, hook, _hooks_teller(self))
         return handle
 
@@ -588,17 +590,6 @@ def _hooks_teller(tensor: Tensor) -> Callable[[], None]:
             watch.tell(now._data, "hooks")
 
     return tell
-
-
-def _on_output(hook: Callable, index: int) -> Callable:
-    def on_gradients(gradients: tuple) -> tuple | None:
-        result = hook(gradients[index])
-        if result is None:
-            return None
-        result = checked(hook, result, gradients[index])
-        return (*gradients[:index], result, *gradients[index + 1 :])
-
-    return on_gradients
 
 
 def wrap(value: Any, edge: Any = None) -> Tensor:

@@ -213,6 +213,18 @@ def _(xp, g, x, y, needs):
     return g * y if needs[0] else None, g * x if needs[1] else None
 
 
+def as_numbers(name, **factors):
+    """``factors`` as numbers, in their order: 0-d tensors are taken for their element, as in PyTorch, unless
+    a gradient would have to reach them. Raises TypeError for others."""
+    for parameter, factor in factors.items():
+        if not hasattr(factor, "requires_grad"):
+            yield factor
+        elif factor.ndim or factor.requires_grad:
+            raise TypeError(f"{name}(): argument '{parameter}' must be Number, not Tensor")
+        else:
+            yield factor.item()
+
+
 def in_kind(product, factor):
     """``factor`` as a number of the kind of ``product``: a product of integers takes its whole part. Raises
     RuntimeError where the dtype cannot hold it."""
@@ -244,6 +256,7 @@ def _(xp, g, x, y, needs, beta, alpha):
 def _(input, mat1, mat2, *, beta=1, alpha=1):
     _check("addmm", mat1, mat2, 2)
     check_expands(input.shape, (mat1.shape[0], mat2.shape[1]))
+    beta, alpha = as_numbers("addmm", beta=beta, alpha=alpha)
     return (input, mat1, mat2), {"beta": in_kind(mat1, beta), "alpha": in_kind(mat1, alpha)}
 
 

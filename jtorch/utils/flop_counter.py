@@ -212,8 +212,9 @@ class FlopCounterMode:
     """Count the operations in the ``with`` block, forward and backward; compiled functions run eagerly there.
 
     ``depth`` is how deep modules are shown in the table that is printed at the end, unless ``display`` is
-    False; ``custom_mapping`` has formulas as ``register_flop_formula`` takes them. Not counted are products
-    with a vector that PyTorch has an op of its own for; those of recurrent layers and of attention are.
+    False; ``custom_mapping`` has formulas as ``register_flop_formula`` takes them. A product of a matrix and
+    a vector is counted as one with a matrix of one column, which it is here; PyTorch has an op of its own for
+    it, ``mv``, and does not. Recurrent layers and attention are counted, too.
 
     >>> import jtorch
     >>> from jtorch.utils.flop_counter import FlopCounterMode

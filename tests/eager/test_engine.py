@@ -10,7 +10,11 @@ import pytest
 
 import jtorch
 from jtorch.autograd import grad
-from tests.ops.support import needs_torch
+from tests.each import each
+from tests.ops.support import HAS_TORCH, needs_torch
+
+if HAS_TORCH:
+    import torch
 
 
 def leaf(*values, dtype=jtorch.float64):
@@ -381,3 +385,36 @@ def test_detach_shares_memory_and_version():
     assert np.shares_memory(d.numpy(), x.detach().numpy())
     d.zero_()
     assert x._version == 1
+
+
+def _with_another_shape(L, name, *args):
+    """The gradient of a leaf that changes its shape between the forward and the backward pass."""
+    w = L.ones(2, 3, requires_grad=True)
+    y, z = w * 2, w * L.arange(6.0).reshape(2, 3)
+    with L.no_grad():
+        getattr(w, name)(*args)
+    (y.sum() + z.sum() + (w * 3).sum()).backward()
+    return tuple(w.shape), tuple(w.grad.shape), w.grad.flatten().tolist()
+
+
+@each("name, args", [("unsqueeze_", (0,)), ("squeeze_", ())])
+def test_a_leaf_may_get_another_dim_before_backward(name, args):
+    shape = (1, 2, 3) if name == "unsqueeze_" else (2, 3)
+    assert _with_another_shape(jtorch, name, *args) == (shape, shape, [5.0, 6.0, 7.0, 8.0, 9.0, 10.0])
+    if HAS_TORCH:
+        assert _with_another_shape(jtorch, name, *args) == _with_another_shape(torch, name, *args)
+
+
+def test_a_leaf_that_was_turned_has_no_gradient_of_its_old_shape():
+    with pytest.raises(RuntimeError, match=r"a gradient of shape \(2, 3\) for a tensor of shape \(3, 2\)"):
+        _with_another_shape(jtorch, "t_")
+
+
+def test_a_gradient_of_the_old_shape_is_added_to():
+    w = jtorch.ones(3, requires_grad=True)
+    (w * 2).sum().backward()
+    y = w * 3
+    with jtorch.no_grad():
+        w.unsqueeze_(0)
+    y.sum().backward()
+    assert w.grad.tolist() == [[5.0] * 3]

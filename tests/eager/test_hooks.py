@@ -179,3 +179,39 @@ def test_a_hook_may_ask_what_its_pass_leads_to_and_for_its_end(as_inputs):
     (used * 3 + late * 2).sum().backward(inputs=[used, late] if as_inputs else None)
     assert seen == [[True, True], [[3.0, 3.0], [2.0, 2.0]]]
     assert reached([used]) == []
+
+
+def _detached(L):
+    """What hooks of a tensor see before and after it is taken off the tape, and of its handle."""
+    seen = []
+    x = L.ones(2, requires_grad=True)
+    y = (x * L.tensor([[1.0], [3.0]])).unbind(0)[1] * 2
+    first = x * 1
+    y.register_hook(lambda g: seen.append(("first", g.tolist())))
+    handle = y.register_hook(lambda g: g * 10)
+    z = y.sum()
+    y.detach_()
+    z.backward()
+    y.requires_grad_()
+    (y * 5 + first).sum().backward()
+    handle.remove()
+    (y * 5).sum().backward()
+    return seen, x.grad.tolist(), y.grad.tolist()
+
+
+def test_hooks_stay_with_a_tensor_that_is_detached_in_place():
+    expected = [("first", [1.0, 1.0]), ("first", [5.0, 5.0]), ("first", [5.0, 5.0])]
+    assert _detached(jtorch) == (expected, [61.0, 61.0], [55.0, 55.0])
+    torch = pytest.importorskip("torch")
+    assert _detached(jtorch) == _detached(torch)
+
+
+def test_a_hook_after_detach_in_place_is_called_last():
+    x = jtorch.ones(2, requires_grad=True)
+    y, seen = x * 2, []
+    y.register_hook(lambda g: seen.append(1))
+    y.retain_grad()
+    y.detach_().requires_grad_()
+    y.register_hook(lambda g: seen.append(2))
+    y.sum().backward()
+    assert (seen, y.grad.tolist(), x.grad) == ([1, 2], [1.0, 1.0], None)

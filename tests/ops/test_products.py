@@ -323,3 +323,42 @@ def test_a_weight_without_rows_gives_one_number_for_each_input():
             assert weight.grad.tolist() == [x.numel() / 3] * 3
     with pytest.raises(RuntimeError, match="mat2 must be a matrix, got 1-D tensor"):
         jtorch.nn.functional.linear(jtorch.ones(2, 3), weight, jtorch.ones(1))
+
+
+FACTORED = {
+    "addmm": lambda L, m, **f: L.addmm(m, m, m, **f),
+    "addmv": lambda L, m, **f: L.addmv(m[0], m, m[0], **f),
+    "addr": lambda L, m, **f: L.addr(m, m[0], m[1], **f),
+    "baddbmm": lambda L, m, **f: L.baddbmm(m[None], m[None], m[None], **f),
+    "addbmm": lambda L, m, **f: L.addbmm(m, m[None], m[None], **f),
+    "index_add": lambda L, m, **f: m.index_add(0, L.tensor([1]), m[:1], **f),
+}
+FACTORS = ({"beta": 2.0, "alpha": 0.5}, {"beta": 0.0}, {"alpha": 3})
+
+
+def _factored(L, name, factors, wrap=lambda f: f):
+    m = L.tensor([[1.0, 2.0], [3.0, -1.0]])
+    given = {k: L.tensor(v) for k, v in factors.items() if name != "index_add" or k == "alpha"}
+    run = wrap(lambda m, **given: FACTORED[name](L, m, **given))
+    return run(m, **given)
+
+
+@pytest.mark.parametrize("name", FACTORED)
+def test_factors_may_be_tensors_of_one_number(name):
+    for factors in FACTORS:
+        plain = {k: v for k, v in factors.items() if name != "index_add" or k == "alpha"}
+        expected = FACTORED[name](jtorch, jtorch.tensor([[1.0, 2.0], [3.0, -1.0]]), **plain)
+        for wrap in (lambda f: f, jtorch.compile):
+            found = _factored(jtorch, name, factors, wrap)
+            assert (found.dtype, found.tolist()) == (jtorch.float32, expected.tolist())
+        if HAS_TORCH:
+            assert found.tolist() == _factored(torch, name, factors).tolist()
+
+
+@pytest.mark.parametrize("name", FACTORED)
+def test_other_tensors_are_no_factors(name):
+    m = jtorch.ones(2, 2)
+    for factor in (jtorch.tensor([2.0]), jtorch.tensor(2.0, requires_grad=True)):
+        for wrap in (lambda f: f, jtorch.compile):
+            with pytest.raises(TypeError, match="argument 'alpha' must be Number, not Tensor"):
+                wrap(lambda m, factor: FACTORED[name](jtorch, m, alpha=factor))(m, factor)

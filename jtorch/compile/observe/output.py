@@ -55,7 +55,7 @@ def see_output(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...])
         return True
     seen = _see(_Called(stop, callee, args, names))
     if is_late and not seen:  # a stream or list that the function made
-        raise _text_is_late(stop.observer, stop.frame, args)
+        raise _text_is_late(stop.observer, stop.frame, callee, args)
     return seen
 
 
@@ -100,6 +100,7 @@ def see_call_out(stop: Stop) -> None:
         )
 
 
+_UNUSED = "Call it on a list from outside and leave its result unused, or do that outside."
 _ELSEWHERE = "Do that outside, or in a function that is disabled for compiling (jtorch.compiler.disable)."
 
 
@@ -109,20 +110,30 @@ def _say(observer: Observer, frame: types.FrameType, text: str, called: _Called 
         if put_off(*called):
             return
         if observer.late_texts.are_in(called.args):
-            raise _text_is_late(observer, frame, called.args)
+            raise _text_is_late(observer, frame, called.callee, called.args)
     if not observer.whole:
         raise observer.error(frame, f"{text}, which a recording would do once", _ELSEWHERE)
     observer.warn(frame, text)
 
 
-def _text_is_late(observer: Observer, frame: types.FrameType, args: list[Any]) -> BaseException:
-    """What to raise for a text of what only a replay knows that is not put off."""
+def _text_is_late(
+    observer: Observer, frame: types.FrameType, callee: Any, args: list[Any]
+) -> BaseException:  # fmt: skip
+    """What to raise for a text, or elements, of what only a replay knows that are not put off."""
     values = observer.late_texts.values_in(args)
     if any(issubclass(type(value), Scalar) for value in values):
         return next(v for v in values if issubclass(type(v), Scalar)).refuse("a text")
     if any(map(is_symbolic, values)):
         return Exact("it makes a text of a size")
+    if not _has_text(args):
+        name = getattr(callee, "__name__", "a function")
+        text = f"hands the elements of a tensor, which only a replay knows, to {name}()"
+        return observer.error(frame, text, _UNUSED)
     return observer.error(frame, "makes the text of a tensor, which only a replay knows", _ELSEWHERE)
+
+
+def _has_text(value: Any) -> bool:
+    return type(value) is str or (type(value) in (list, tuple) and any(map(_has_text, value)))
 
 
 def _owner(callee: Any, args: list[Any]) -> Any:

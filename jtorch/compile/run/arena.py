@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jtorch.compile.plan.plan import Plan, Where
 from jtorch.compile.plan.scratch import ALIGNMENT
 
 
@@ -23,6 +24,18 @@ def allocate(nbytes: int) -> tuple[np.ndarray, int]:
     start = -owner.ctypes.data % ALIGNMENT
     buffer = owner[start : start + nbytes]
     return buffer, owner.ctypes.data + start
+
+
+def largest_of(plan: Plan) -> str:
+    """What the largest of the values is that a plan has its memory for, and the line that makes it."""
+    values = [var for var, place in plan.places.items() if place.kind is Where.ARENA]
+    if not values:
+        return ""
+    largest = max(values, key=lambda var: var.type.nbytes)
+    eqn = plan.fused.find(largest)
+    made_at = "" if eqn is None or eqn.source is None else f", made at {eqn.source}"
+    size = f"{largest.dtype}{list(largest.shape)}"
+    return f"; the largest of it is a tensor {size} of {largest.type.nbytes:,} bytes{made_at}"
 
 
 def grown(nbytes: int, before: int) -> tuple[np.ndarray, int]:

@@ -56,7 +56,10 @@ class Addresses:
         self.dynamic = binding.dynamic  # place -> which argument of the executor it comes with
         allocate = binding.scratch or arena.allocate
         self.memory: np.ndarray
-        self.memory, self.arena = allocate(max(plan.arena_bytes, 64))
+        try:
+            self.memory, self.arena = allocate(max(plan.arena_bytes, 64))
+        except MemoryError as error:
+            raise MemoryError(f"{error}{arena.largest_of(plan)}") from None
 
     def of(self, place: Place) -> int | None:
         """The fixed address, None where an argument of the call brings it."""

@@ -22,7 +22,7 @@ from jtorch.eager.reflected import answer, is_asked
 from jtorch.eager.sixteen_bits import in_float32, is_half
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
-from jtorch.ops.contraction import check_dtypes, check_expands, in_kind
+from jtorch.ops.contraction import as_numbers, check_dtypes, check_expands, in_kind
 
 _mm_unchecked = APPLY["mm"]
 _mm = public_function(BY_NAME["mm"])
@@ -173,6 +173,7 @@ def _check_factors(input: Tensor, *factors: Any) -> None:
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha mat vec"""
     _check_mv(mat, vec, input.ndim)
+    beta, alpha = as_numbers("addmv", beta=beta, alpha=alpha)
     _check_factors(input, beta, alpha)
     return _added(mv, input, mat, vec, beta, alpha)
 
@@ -183,6 +184,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     for name, t in (("vec1", vec1), ("vec2", vec2)):
         if t.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {t.ndim}-D")
+    beta, alpha = as_numbers("addr", beta=beta, alpha=alpha)
     tensors = (input, vec1, vec2)
     target = dt.of(dt.promote((t._data.dtype, t._data.ndim) for t in tensors))
     if not (target.is_floating_point or target.is_complex):
@@ -204,6 +206,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 @autocasts("lower")
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha batch1 @ batch2, for batches of matrices"""
+    beta, alpha = as_numbers("baddbmm", beta=beta, alpha=alpha)
     return _added(_bmm, input, batch1, batch2, beta, alpha)
 
 
@@ -213,6 +216,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     if batch1.ndim == 3 == batch2.ndim and batch1.shape[2] != batch2.shape[1]:
         (_, a, b), (_, c, d) = batch1.shape, batch2.shape
         raise RuntimeError(f"Incompatible matrix sizes for bmm ({a}x{b} and {c}x{d})")
+    beta, alpha = as_numbers("addbmm", beta=beta, alpha=alpha)
     return _added(_summed_bmm, input, batch1, batch2, beta, alpha)
 
 

@@ -27,6 +27,7 @@ from jtorch.eager.messages import long_name
 from jtorch.eager.sixteen_bits import in_float32, is_half
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
+from jtorch.ops.contraction import as_numbers
 from jtorch.ops.indexing import OUT_OF_RANGE
 from jtorch.ops.placing import extreme_of
 
@@ -170,6 +171,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
             f"self.shape = {list(input.shape)} source.shape = {list(source.shape)}"
         )
     if alpha.__class__ is not int or alpha != 1:
+        (alpha,) = as_numbers("index_add", alpha=alpha)
         alpha = _factor(alpha, input)
     try:
         return APPLY["index_accumulate"](input, index, source, axis=axis, alpha=alpha)

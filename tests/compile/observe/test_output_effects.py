@@ -360,3 +360,19 @@ def test_who_gets_a_text():
     depth = depths(f.__code__, [*dis.get_instructions(f)])
     found = [receiver(f.__code__, it.offset, depth[it.offset]) for it in known]
     assert [place is not None for place in found] == [True, True, False, False]
+
+
+def test_elements_that_are_handed_on_are_called_so():
+    """Where the result is used the call can't be put off; nothing there is a text."""
+
+    def returned(x):
+        return LINES.append(x.tolist())
+
+    with pytest.raises(CompileError, match=r"hands the elements of a tensor.* to append\(\).*unused"):
+        jtorch.compile(returned, fullgraph=True)(jtorch.ones(2))
+
+    def shown(x):
+        return LINES.append(f"{x.sum().item():.2f}")
+
+    with pytest.raises(CompileError, match=r"a text"):
+        jtorch.compile(shown, fullgraph=True)(jtorch.ones(2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import jtorch
 from jtorch.compile.run import arena
 from jtorch.compile.run.arena import ALIGNMENT, allocate
 
@@ -48,3 +49,16 @@ def test_what_there_is_no_memory_for_is_said():
         MemoryError, match="there are no 1,152,921,504,606,846,976 bytes for what a compiled call"
     ):
         arena.allocate(1 << 60)
+
+
+def test_a_plan_that_is_too_large_names_the_line_of_its_largest_value():
+    def outer(x):
+        small = x.sum()
+        products = (x * 2).unsqueeze(1) @ x.unsqueeze(0)
+        return products.cumsum(0).sum() + small
+
+    sentence = (
+        r"float32\[3000000, 3000000\] of 36,000,000,000,000 bytes, made at .*test_arena.py:\d+ in outer"
+    )
+    with pytest.raises(MemoryError, match=sentence):
+        jtorch.compile(outer)(jtorch.ones(3_000_000))
