@@ -16,6 +16,7 @@ import numpy as np
 from jtorch.core import devices, dtypes as dt, higher
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.op import CONTEXT
+from jtorch.eager.duals import is_dual
 from jtorch.eager.messages import long_name
 from jtorch.eager.nested import is_recorded, tensor_of
 from jtorch.eager.tensor import Tensor, _concrete, wrap
@@ -287,16 +288,30 @@ _OPERATORS: dict[Any, Callable] = {
 def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
     """An operator between an array and a tensor is the tensor's, tape included; the dtype is NumPy's.
 
-    Any other of NumPy's functions would compute on the bare elements and lose the tape: it is a TypeError.
+    Any other of NumPy's functions computes on the bare elements, and what it gives is a tensor again, as in
+    PyTorch; where a tensor requires grad that would lose the tape: it is a TypeError.
     """
     if method == "__call__" and not options and ufunc in _OPERATORS:
         return _OPERATORS[ufunc](*_of_one_dtype(inputs, [_operand(value) for value in inputs]))
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+    tensors = [value for value in inputs if isinstance(value, Tensor)]
+    handed = options.keys() & {"out", "where"}  # memory that is written to, or not
+    lost = any(t._requires_grad for t in tensors) or is_dual(*tensors)
+    if method == "__call__" and not handed and not lost:
+        plain = [_concrete(v, f"np.{name}") if isinstance(v, Tensor) else v for v in inputs]
+        return _as_tensors(ufunc(*plain, **options))
     raise TypeError(
         f"np.{name} on a Tensor: NumPy would compute on its elements and gradients would be lost. Use "
         "jtorch's own "
         f"function of that kind, or np.{name}(tensor.detach().numpy()) for an array that has no gradient."
     )
+
+
+def _as_tensors(found: Any) -> Any:
+    """What a function of NumPy's gave, as tensors of its dtype."""
+    if isinstance(found, tuple):
+        return tuple(map(_as_tensors, found))
+    return from_numpy(np.asarray(found))
 
 
 def _of_one_dtype(inputs: tuple, operands: list[Any]) -> list[Any]:

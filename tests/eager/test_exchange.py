@@ -7,8 +7,10 @@ import operator
 
 import numpy as np
 import pytest
+import scipy.special
 
 import jtorch
+from jtorch.core.errors import CompileError
 from jtorch.utils import dlpack
 
 
@@ -239,12 +241,41 @@ def test_numbers_of_numpy_are_weak():
     assert (np.int64(2) + jtorch.ones(2, dtype=jtorch.uint8)).dtype is jtorch.uint8
 
 
+BY_NUMPY = {
+    "sqrt": lambda x: np.sqrt(x), "of a number": lambda x: np.sqrt(x.sum()), "two": lambda x: np.modf(x),
+    "beside an array": lambda x: np.maximum(np.full(3, 2.0), x), "beside a number": lambda x: np.hypot(x, 3),
+    "dtype": lambda x: np.exp(x, dtype=np.float64), "integers": lambda x: np.gcd(x.long() * 6, 4),
+    "SciPy's": lambda x: scipy.special.expit(x),
+}  # fmt: skip
+
+
+def _by_numpy(L, case):
+    found = BY_NUMPY[case](L.tensor([1.0, 4.0, 9.0]))
+    parts = found if isinstance(found, tuple) else (found,)
+    assert all(isinstance(part, L.Tensor) for part in parts)
+    return [(str(part.dtype).split(".")[-1], part.tolist()) for part in parts]
+
+
+@pytest.mark.filterwarnings("ignore:__array_wrap__:DeprecationWarning")
+@pytest.mark.parametrize("case", BY_NUMPY)
+def test_functions_of_numpy_give_tensors_where_there_is_no_gradient(case):
+    assert _by_numpy(jtorch, case) == _by_numpy(pytest.importorskip("torch"), case)
+
+
+def test_functions_of_numpy_in_compiled_code():
+    assert _by_numpy(jtorch, "sqrt") == [("float32", [1.0, 2.0, 3.0])]
+    with pytest.raises(CompileError, match=r"np\.sqrt needs the elements of a tensor"):
+        jtorch.compile(lambda x: np.sqrt(x), fullgraph=True)(jtorch.ones(3))
+
+
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda x: np.sin(x), "np.sin"), (lambda x: np.maximum(x, 2), "np.maximum"),
-        (lambda x: np.add.reduce(x), r"np.add.reduce"), (lambda x: np.add(x, x, out=np.ones(3)), "np.add"),
+        (lambda x: np.sin(x.requires_grad_()), "np.sin"),
+        (lambda x: np.maximum(x.requires_grad_(), 2), "np.maximum"),
+        (lambda x: np.add.reduce(x), r"np.add.reduce"),
+        (lambda x: np.add(x, x, out=np.ones(3)), "np.add"),
         (lambda x: np.multiply(np.ones(3), x, where=np.ones(3, bool)), "np.multiply"),
         (lambda x: np.ones(3).__iadd__(x), "np.add"),
     ],

@@ -35,6 +35,8 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
     check_parameters(x1, eps)
     axis = ax.one(dim, max(x1.ndim, x2.ndim))
     lacking = max(x1.ndim, x2.ndim)
+    if not lacking:  # two numbers are vectors of one element
+        return APPLY["cosine"](x1.reshape(1), x2.reshape(1), axis=(0,), eps=float(eps))
     x1, x2 = _with_dims(x1, lacking), _with_dims(x2, lacking)
     if x1.shape != x2.shape:  # lengths are those of the broadcast vectors
         shape = tuple(max(n, m) if n and m else 0 for n, m in zip(x1.shape, x2.shape, strict=True))

@@ -373,6 +373,7 @@ DISTANCES = [
     ("cosine_similarity", [X, Y], {}),
     ("cosine_similarity", [X, Y[:1]], {"dim": 0}),
     ("cosine_similarity", [X[0], Y[0]], {"dim": -1}),
+    ("cosine_similarity", [X[0, 0], Y[0, 0]], {"dim": 0}),
     ("cosine_similarity", [ZEROED, Y], {"eps": 0.1}),
     ("normalize", [X], {}),
     ("normalize", [ZEROED], {"p": 3.0, "dim": 0}),
