@@ -756,6 +756,7 @@ from jtorch.signal.spectra import istft as istft
 from jtorch.eager.windows import kaiser_window as kaiser_window
 def ldexp_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor: ...
 from jtorch.serialization import load as load
+from jtorch.compat.lobpcg import lobpcg as lobpcg
 from jtorch.compat.recurrent import lstm as lstm
 from jtorch.compat.low_level import lstm_cell as lstm_cell
 def lu(A: Tensor, pivot: _bool = True, get_infos: _bool = False, *, out: Any = None) -> Any: ...

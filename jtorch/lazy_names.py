@@ -101,6 +101,9 @@ _GIVEN = {
     "jtorch.compat.symbolic": (
         "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
     ),
+    "jtorch.compat.lobpcg": (
+        "lobpcg",
+    ),
     "jtorch.compat.mapped_files": (
         "from_file",
     ),
