@@ -52,6 +52,7 @@ def _dims(input: Tensor, dim: Any) -> tuple[int, ...]:
 
 def _spacings(input: Tensor, spacing: Any, dims: tuple[int, ...], by_dim: bool) -> list[Any]:
     """The distance, or the vector of coordinates, of each of ``dims``."""
+    spacing = 1 if spacing is None else spacing
     if is_number(spacing) or (isinstance(spacing, Tensor) and not spacing.ndim):
         return [spacing] * len(dims)
     if isinstance(spacing, Tensor) or not isinstance(spacing, Sequence):

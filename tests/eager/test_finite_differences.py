@@ -20,6 +20,7 @@ ROWS, COLUMNS = np.sort(RNG.standard_normal(5)), np.sort(RNG.standard_normal(6))
 CALLS = {
     "plain": (lambda L, x, **k: L.gradient(x, **k), [X]),
     "distances": (lambda L, x, **k: L.gradient(x, spacing=(2, 0.5), **k), [X]),
+    "no distance": (lambda L, x, **k: L.gradient(x, spacing=None, dim=0, **k), [X]),
     "a distance": (lambda L, x, **k: L.gradient(x, spacing=0.3, dim=1, **k), [X]),
     "dims": (lambda L, x, **k: L.gradient(x, dim=(1, -2), spacing=[1.0, 2.0], **k), [X]),
     "places": (lambda L, x, a, b, **k: L.gradient(x, spacing=(a, b), **k), [X, ROWS, COLUMNS]),

@@ -265,3 +265,23 @@ def test_membership_in_float32(compiled):
 
     function = jtorch.compile(step) if compiled else step
     assert function(jtorch.tensor([16777217, 3]), jtorch.tensor([16777216.0])).tolist() == [True, False]
+
+
+def _of_no_places(L):
+    """An empty index made without a dtype, which is one of floats."""
+    x, none = L.ones(3), L.ones(0)
+    return [
+        found.tolist()
+        for found in (
+            L.gather(x, 0, none), x.scatter(0, none, none), x.scatter_add(0, none, none),
+            x.scatter_reduce(0, none, none, "sum"),
+        )
+    ]  # fmt: skip
+
+
+def test_an_index_without_places_may_be_one_of_floats():
+    assert _of_no_places(jtorch) == [[], [1.0] * 3, [1.0] * 3, [1.0] * 3]
+    if HAS_TORCH:
+        assert _of_no_places(jtorch) == _of_no_places(torch)
+    with pytest.raises(RuntimeError, match="Expected dtype int32/int64 for index"):
+        jtorch.gather(jtorch.ones(3), 0, jtorch.ones(1))

@@ -20,9 +20,9 @@ from jtorch.ops import axes as ax
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """``out[i, j] = input[index[i, j], j]`` for dim 0, and so on. ``index`` is int64 or int32."""
     if sparse_grad:
-        raise NotImplementedError("gather(): sparse_grad=True: jtorch has no sparse tensors")
+        raise NotImplementedError("gather(): sparse_grad=True is not there: its gradient is dense")
     axis = ax.one(dim, input.ndim)
-    index = as_long(index, "gather")
+    index = as_long(index, "gather", may_be_empty=True)
     shape, of = index._data.shape, input._data.shape
     if len(shape) != len(of):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")

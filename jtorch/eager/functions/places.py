@@ -22,11 +22,14 @@ def positions(shape: Any, axis: int) -> Tensor:
     return wrap(op_module.CONTEXT.get().xp.iota(shape=tuple(shape), axis=axis, dtype=_INT))
 
 
-def as_long(index: Tensor, name: str, words: str = "Expected dtype int32/int64 for index") -> Tensor:
-    """``index`` as int64. Raises RuntimeError, with ``words``, for what is neither int32 nor int64."""
+def as_long(
+    index: Tensor, name: str, words: str = "Expected dtype int32/int64 for index", may_be_empty: bool = False
+) -> Tensor:
+    """``index`` as int64. Raises RuntimeError, with ``words``, for what is neither int32 nor int64, unless
+    ``may_be_empty`` and there is no place in it: an empty tensor made without a dtype is one of floats."""
     if index.dtype is int64:
         return index
-    if index.dtype is not int32:
+    if index.dtype is not int32 and not (may_be_empty and index.numel() == 0):
         raise RuntimeError(f"{name}(): {words}")
     return index.to(int64)
 

@@ -57,7 +57,7 @@ def _check_scatter(name: str, input: Tensor, axis: int, index: Tensor, src: Tens
 def _prepared(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> tuple[int, Tensor, Tensor]:
     """(axis, index as int64, the part of ``src`` that ``index`` uses)"""
     axis = ax.one(dim, input.ndim)
-    index = as_long(index, name)
+    index = as_long(index, name, may_be_empty=True)
     if not isinstance(src, Tensor) or (name == "scatter" and src.ndim == 0 and input.ndim):
         _check_scatter(name, input, axis, index, None)
         return axis, index, filled(index.shape, src, input)
