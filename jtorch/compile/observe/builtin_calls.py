@@ -20,6 +20,7 @@ from jtorch.compile.observe.attributes import (
 )
 from jtorch.compile.observe.guards import MISSING, LengthRead, MembershipRead, TruthRead
 from jtorch.compile.observe.kinds import Kind, kind_of
+from jtorch.compile.observe.latest import see_length
 from jtorch.compile.observe.observer import Observer
 from jtorch.compile.observe.questions import (
     has_argument,
@@ -40,6 +41,11 @@ def _length(stop: Stop, args: list[Any]) -> None:
     lengths, value = stop.observer.effects.lengths, args[0]
     if stop.callee and len(args) == 1 and (rows := _rows_of(value)) is not None:
         stop.put(stop.callee, lambda _: rows)
+    if stop.callee and len(args) == 1 and type(value) is list and id(value) in stop.observer.effects.grown:
+        grown = see_length(stop.observer, stop.frame, value)
+        if grown is not None:
+            stop.put(stop.callee, lambda _: grown)
+            return
     if lengths and stop.callee and len(args) == 1:
         if id(value) in lengths and not _is_changed(stop.observer, value):
             stop.put(stop.callee, lambda _: lengths[id(value)])
@@ -99,6 +105,8 @@ def read_length(
     elif kind is Kind.CONTAINER and id(value) in observer.outside:
         if not is_in_python(type(value), "__len__"):
             asked = TruthRead if methods is TRUTH else LengthRead
+            if asked is TruthRead and type(value) is list and observer.effects.appended(value):
+                return  # it holds what the function has appended
             observer.read(asked, frame, value, None, len(value) > 0 if asked is TruthRead else len(value))
     elif kind is Kind.FOREIGN and id(value) in observer.outside:
         observer.contents(frame, value)

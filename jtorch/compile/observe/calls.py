@@ -133,6 +133,7 @@ def see_call(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...] = 
         # it runs at each call, and looks for itself
         see_call_out(stop)
         check_call_out(stop)
+        observer.effects.called_out = True
         observer.check_handed(args)
         containers = [a for a in args if kind_of(type(a)) is Kind.CONTAINER]
         _hand_over(observer, stop.frame, containers, objects=False)

@@ -260,6 +260,8 @@ class Effects:
         self.lengths: dict[int, Any] = {}  # of containers, by id, that each call brings
         self.changed: dict[int, Any] = {}  # containers that are not what they were
         self.grown: dict[int, Any] = {}  # those that have more entries than before
+        self.called_out = False  # whether a function that is disabled for compiling has run, or is about to
+        self._appended: dict[int, tuple[int, list[Any]]] = {}  # to those: (how many there were, what)
         self.unsettled: dict[int, Any] = {}  # containers that what is put off to the end of the call changes
         self.writers: set[Any] = set()  # the code of all functions during whose calls something was written
         self.leave_turn: Callable[[str], None] = lambda does: None  # raises in the turn of a loop
@@ -276,11 +278,25 @@ class Effects:
             self.changed[id(place.container)] = place.container
         if isinstance(place, End):
             self.grown[id(place.container)] = place.container
+            _, values = self._appended.setdefault(id(place.container), (len(place.container), []))
+            values.append(value)
         self.written.append((place, value))
         frame: types.FrameType | None = sys._getframe(1)
         while frame is not None:
             self.writers.add(frame.f_code)
             frame = frame.f_back
+
+    def appended(self, container: Any) -> int | None:
+        """How much the function has appended to a list from outside, which is then at its end and all that
+        was done to it; None where nobody knows what it holds, as after code that nobody watches."""
+        if id(container) not in self.changed and id(container) not in self.unsettled:
+            return 0
+        before, values = self._appended.get(id(container), (0, []))
+        if self.called_out or id(container) in self.unsettled or len(container) != before + len(values):
+            return None
+        only = all(type(place) is End for place in self.places if place.container is container)
+        is_there = all(a is b for a, b in zip(container[before:], values, strict=True))
+        return len(values) if only and is_there else None
 
     def put_off(self, place: Place, value: Any, containers: list[Any]) -> None:
         """Have each call end with what putting ``value`` there does, which will change these containers."""

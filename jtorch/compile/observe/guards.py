@@ -444,6 +444,21 @@ class TruthRead(LengthRead):
         return f"whether a {type(self.container).__name__} holds anything"
 
 
+class ReachRead(LengthRead):
+    """Whether ``container`` holds ``key`` entries, or more."""
+
+    __slots__ = ()
+
+    def _look(self) -> Any:
+        return len(self.container) >= self.key
+
+    def test(self, name: Callable[[str, Any], str]) -> str:
+        return f"len({name('g', self.container)}) {'>=' if self.value else '<'} {self.key}"
+
+    def label(self) -> str:
+        return f"whether a {type(self.container).__name__} holds {self.key} entries"
+
+
 class AttributesRead(LengthRead):
     """How many attributes an object has, whose dict this is, other than those in ``key``, which the function
     has written: beside the value of each, that there are no others."""

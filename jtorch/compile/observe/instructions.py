@@ -47,6 +47,7 @@ from jtorch.compile.observe.guards import MISSING, PLAIN, CellRead, ItemRead, co
 from jtorch.compile.observe.instead import instead
 from jtorch.compile.observe.kinds import Kind, kind_of
 from jtorch.compile.observe.late_texts import instead_of_text, see_format, see_operator
+from jtorch.compile.observe.latest import see_latest
 from jtorch.compile.observe.output_effects import goes_out
 from jtorch.compile.observe.questions import see_hashed, see_identity, see_search
 from jtorch.compile.observe.reading import LOCKS
@@ -288,6 +289,8 @@ def _load_item(stop: Stop) -> None:
         if isinstance(container, dict) and hashes_in_python(key):
             observer.contents(stop.frame, container)
             return
+        if see_latest(observer, stop.frame, container, key):
+            return
         value = item_of(container, key)
         front, effects = from_the_front(container, key), observer.effects
         if front is not key and (id(container) in effects.changed or (id(container), front) in effects.known):
@@ -317,14 +320,16 @@ def _made_entry(stop: Stop, container: Any, key: Any) -> Any:
 
 @on("BINARY_SLICE")
 def _load_slice(stop: Stop) -> None:
-    container = stop.peek(3)
+    container, key = stop.peek(3), slice(stop.peek(2), stop.peek(1))
     kind = kind_of(type(container))
-    see_index(stop, slice(stop.peek(2), stop.peek(1)))
+    see_index(stop, key)
     if kind is Kind.ARRAY:
         stop.observer.array(stop.frame, container)
     elif kind is Kind.OBJECT:
         read_special(stop.observer, stop.frame, container, "__getitem__")
-    elif kind in (Kind.CONTAINER, Kind.FOREIGN) and id(container) in stop.observer.outside:
+    elif kind not in (Kind.CONTAINER, Kind.FOREIGN) or id(container) not in stop.observer.outside:
+        return
+    elif not see_latest(stop.observer, stop.frame, container, key):
         stop.observer.contents(stop.frame, container)
 
 

@@ -153,6 +153,19 @@ class Reading:
             )
         if kind is ContentsRead and self.open_places:
             self._check_open_entries(container, value)
+        self._note(kind, frame, container, key, value, guarded)
+
+    def read_before_growth(
+        self, kind: type[Read], frame: types.FrameType | None, container: list, key: Any, value: Any
+    ) -> None:
+        """Before what the function has appended to ``container``, there was ``value`` at ``key``."""
+        if (id(container), key) not in self.effects.known:
+            self._note(kind, frame, container, key, value, True)
+
+    def _note(
+        self, kind: type[Read], frame: types.FrameType | None, container: Any, key: Any, value: Any,
+        guarded: bool,
+    ) -> None:  # fmt: skip
         identity = (kind, id(container), (type(key), key) if isinstance(key, PLAIN) else id(key))
         if identity not in self.reads:
             if len(self.reads) >= LIMIT:
