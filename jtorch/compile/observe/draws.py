@@ -16,13 +16,15 @@ import random
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile.observe.cached import is_kept
+from jtorch.compile.observe.frames import NULL
 from jtorch.compile.observe.guards import MISSING
+from jtorch.compile.observe.late_texts import receiver
 from jtorch.compile.observe.reading import source_of
 from jtorch.compile.observe.stand_ins import is_stand_in
 from jtorch.compile.observe.stepping import Stop
@@ -34,6 +36,7 @@ _OF_PYTHON = frozenset({
     "expovariate", "betavariate", "gammavariate", "triangular", "vonmisesvariate", "paretovariate",
     "weibullvariate", "binomialvariate", "choice", "choices", "sample",
 })  # fmt: skip
+_OF_RANGES = (random.Random.sample, random.Random.choice, random.Random.choices)  # which take a range
 _NO_DRAWS = frozenset({
     "seed", "get_state", "set_state", "bit_generator", "spawn", "shuffle", "bytes", "random_integers",
 })  # fmt: skip
@@ -68,6 +71,40 @@ class Brought:
     def value(self, given: Mapping[int, Any] | Sequence[Any]) -> Any:
         """What it is for the call with these arguments."""
         return self.place.get() if self.argument is None else given[self.argument]
+
+    @property
+    def arguments(self) -> list[int]:
+        """The positions of arguments that it asks for."""
+        return [] if self.argument is None else [self.argument]
+
+    @property
+    def identity(self) -> Any:
+        return self.place.identity
+
+
+@dataclass(frozen=True)
+class BroughtRange:
+    """The ``range`` of these ``parts``, integers and ``Brought``, of which a draw takes some; ``number``
+    stands for one of the latter."""
+
+    parts: tuple[Any, ...]
+    number: Any = field(compare=False, repr=False)
+
+    def value(self, given: Mapping[int, Any] | Sequence[Any]) -> range:
+        """What it is for the call with these arguments."""
+        return range(*(part.value(given) if type(part) is Brought else part for part in self.parts))
+
+    @property
+    def arguments(self) -> list[int]:
+        """The positions of arguments that it asks for."""
+        return [k for part in self.parts if type(part) is Brought for k in part.arguments]
+
+    @property
+    def identity(self) -> Any:
+        return "range", *(part.identity if type(part) is Brought else part for part in self.parts)
+
+
+_EACH_CALL = (Brought, BroughtRange)
 
 
 @dataclass(frozen=True)
@@ -104,14 +141,13 @@ class Draw:
     @property
     def brought(self) -> list[int]:
         """The positions of arguments that it asks for."""
-        found = [value.argument for value in self.values() if type(value) is Brought]
-        return [k for k in found if k is not None]
+        return [k for value in self.values() if type(value) in _EACH_CALL for k in value.arguments]
 
     def find(self, given: Mapping[int, Any] | Sequence[Any] = ()) -> Any:
         """What it gives now, for the call with these arguments; MISSING where it raises."""
         try:
-            args = [value.value(given) if type(value) is Brought else value for value in self.args]
-            named = {k: value.value(given) if type(value) is Brought else value for k, value in self.named}
+            args = [value.value(given) if type(value) in _EACH_CALL else value for value in self.args]
+            named = {k: value.value(given) if type(value) in _EACH_CALL else value for k, value in self.named}
             return self.call(*args, **named)
         except Exception:  # which eager mode raises in its place
             return MISSING
@@ -122,8 +158,8 @@ def _identity(value: Any) -> Any:
         return id(value)
     if type(value) is tuple:
         return tuple(map(_identity, value))
-    if type(value) is Brought:
-        return value.place.identity
+    if type(value) in _EACH_CALL:
+        return value.identity
     if type(value) is np.ndarray:
         return value.dtype.str, value.shape, value.tobytes()
     return type(value), value if isinstance(value, type) else repr(value)
@@ -200,6 +236,14 @@ class Positions:
 def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -> bool:
     """``callee(*args)`` is about to be called, the last of ``args`` by ``names``: whether it is a draw that
     each call makes."""
+    is_drawn = _see_draw(stop, callee, args, names)
+    for value in () if is_drawn else args:
+        if type(value) is BroughtRange:  # which is one of numbers then, recorded for each
+            raise value.number.refuse("range()")
+    return is_drawn
+
+
+def _see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -> bool:
     observer = stop.observer
     if not stop.callee or observer.on_the_way_back:
         return False
@@ -258,8 +302,10 @@ def _shuffled(call: Callable[..., Any], array: Any) -> np.ndarray:
 
 def see_range(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -> bool:
     """``callee(*args)`` is about to be called: whether it is ``np.arange`` in a function that shuffles an
-    array, and gives what stands for one."""
+    array, and gives what stands for one, or ``range`` of which the next call draws."""
     drawn = stop.observer.drawn
+    if callee is range:
+        return _see_population(stop, args, names)
     if callee is not np.arange or not stop.callee or names:
         return False
     if any(map(is_symbolic, args)):
@@ -270,6 +316,34 @@ def see_range(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) 
     made = drawn.range(np.arange(*args))
     stop.put(stop.callee, lambda *args: made)
     return True
+
+
+def _see_population(stop: Stop, args: list[Any], names: tuple[str, ...]) -> bool:
+    """``range(*args)`` is about to be called: whether some of ``args`` are numbers that each call brings, and
+    it goes straight to a draw (``random.sample(range(n), 8)``)."""
+    numbers = [value for value in args if is_stand_in(value)]
+    if not numbers or names or stop.observer.on_the_way_back or not _goes_to_draw(stop):
+        return False
+    parts = tuple(stop.observer.drawn.brought(v) if is_stand_in(v) else v for v in args)
+    if not all(type(part) in (int, Brought) for part in parts):
+        return False
+    stop.put(stop.callee, lambda *args: BroughtRange(parts, numbers[0]))
+    return True
+
+
+def _goes_to_draw(stop: Stop) -> bool:
+    """Whether what the call gives is the first argument of a method of ``random`` that takes some of it."""
+    if stop.place.opname == "CALL_FUNCTION_EX":
+        return False
+    made = stop.place.depth - stop.place.arg - 1 - (stop.place.opname == "CALL_KW")
+    found = receiver(stop.frame.f_code, stop.frame.f_lasti, made, is_text=False)
+    if found is None or made != found + 2:
+        return False
+    first, second = (stop.peek(stop.place.depth - k + 1) for k in (found, found + 1))
+    method = second if first is NULL else first
+    owner = getattr(method, "__self__", second)
+    function = getattr(method, "__func__", method)
+    return type(owner) is random.Random and any(function is known for known in _OF_RANGES)
 
 
 def check_call_out(stop: Stop) -> None:
@@ -288,6 +362,8 @@ def _known(value: Any, observer: Any, written: set[int]) -> Any:
     """What an argument is at the beginning of each call, if that is what it is where the draw stands: a
     constant, or a container from outside that the function does not change; else MISSING."""
     cls = type(value)
+    if cls is BroughtRange:
+        return value
     if cls in _CONSTANTS or (cls is type and issubclass(value, (np.generic, int, float))):
         return value
     if is_stand_in(value):
