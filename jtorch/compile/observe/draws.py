@@ -63,14 +63,18 @@ class Shuffling(Restart):
 
 @dataclass(frozen=True)
 class Brought:
-    """What each call brings: the ``argument`` with that position, or an integer at a ``place``."""
+    """What each call brings: the ``argument`` with that position, or an integer at a ``place``, which was
+    ``recorded`` when something that stands for it was there."""
 
     argument: int | None
     place: Any
+    recorded: Any = field(default=None, compare=False)
 
-    def value(self, given: Mapping[int, Any] | Sequence[Any]) -> Any:
-        """What it is for the call with these arguments."""
-        return self.place.get() if self.argument is None else given[self.argument]
+    def value(self, given: Mapping[int, Any] | Sequence[Any], now: bool = True) -> Any:
+        """What it is for the call with these arguments, ``now`` or while it was recorded."""
+        if self.argument is not None:
+            return given[self.argument]
+        return self.place.get() if now else self.recorded
 
     @property
     def arguments(self) -> list[int]:
@@ -83,28 +87,33 @@ class Brought:
 
 
 @dataclass(frozen=True)
-class BroughtRange:
-    """The ``range`` of these ``parts``, integers and ``Brought``, of which a draw takes some; ``number``
-    stands for one of the latter."""
+class Reckoned:
+    """What each call makes of such, before it draws: ``function(*operands)``, integers among them, by an
+    operator of integers that raises nothing or ``range``. ``number`` stands for one of them."""
 
-    parts: tuple[Any, ...]
-    number: Any = field(compare=False, repr=False)
+    function: Callable[..., Any]
+    operands: tuple[Any, ...]
+    number: Any = field(default=None, compare=False, repr=False)
 
-    def value(self, given: Mapping[int, Any] | Sequence[Any]) -> range:
-        """What it is for the call with these arguments."""
-        return range(*(part.value(given) if type(part) is Brought else part for part in self.parts))
+    def value(self, given: Mapping[int, Any] | Sequence[Any], now: bool = True) -> Any:
+        """What it is for the call with these arguments, ``now`` or while it was recorded."""
+        return self.function(*(_value_of(operand, given, now) for operand in self.operands))
 
     @property
     def arguments(self) -> list[int]:
         """The positions of arguments that it asks for."""
-        return [k for part in self.parts if type(part) is Brought for k in part.arguments]
+        return [k for operand in self.operands if type(operand) in _EACH_CALL for k in operand.arguments]
 
     @property
     def identity(self) -> Any:
-        return "range", *(part.identity if type(part) is Brought else part for part in self.parts)
+        return self.function.__name__, *map(_identity, self.operands)
 
 
-_EACH_CALL = (Brought, BroughtRange)
+_EACH_CALL = (Brought, Reckoned)
+
+
+def _value_of(value: Any, given: Mapping[int, Any] | Sequence[Any], now: bool) -> Any:
+    return value.value(given, now) if type(value) in _EACH_CALL else value
 
 
 @dataclass(frozen=True)
@@ -143,12 +152,12 @@ class Draw:
         """The positions of arguments that it asks for."""
         return [k for value in self.values() if type(value) in _EACH_CALL for k in value.arguments]
 
-    def find(self, given: Mapping[int, Any] | Sequence[Any] = ()) -> Any:
-        """What it gives now, for the call with these arguments; MISSING where it raises."""
+    def find(self, given: Mapping[int, Any] | Sequence[Any] = (), now: bool = True) -> Any:
+        """What it gives for the call with these arguments, ``now`` or while that is recorded; MISSING where
+        it raises."""
         try:
-            args = [value.value(given) if type(value) in _EACH_CALL else value for value in self.args]
-            named = {k: value.value(given) if type(value) in _EACH_CALL else value for k, value in self.named}
-            return self.call(*args, **named)
+            args = [_value_of(value, given, now) for value in self.args]
+            return self.call(*args, **{k: _value_of(value, given, now) for k, value in self.named})
         except Exception:  # which eager mode raises in its place
             return MISSING
 
@@ -238,7 +247,7 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
     each call makes."""
     is_drawn = _see_draw(stop, callee, args, names)
     for value in () if is_drawn else args:
-        if type(value) is BroughtRange:  # which is one of numbers then, recorded for each
+        if type(value) is Reckoned:  # a range, which is one of numbers then, recorded for each
             raise value.number.refuse("range()")
     return is_drawn
 
@@ -325,9 +334,9 @@ def _see_population(stop: Stop, args: list[Any], names: tuple[str, ...]) -> bool
     if not numbers or names or stop.observer.on_the_way_back or not _goes_to_draw(stop):
         return False
     parts = tuple(stop.observer.drawn.brought(v) if is_stand_in(v) else v for v in args)
-    if not all(type(part) in (int, Brought) for part in parts):
+    if not all(type(part) in (int, *_EACH_CALL) for part in parts):
         return False
-    stop.put(stop.callee, lambda *args: BroughtRange(parts, numbers[0]))
+    stop.put(stop.callee, lambda *args: Reckoned(range, parts, numbers[0]))
     return True
 
 
@@ -362,7 +371,7 @@ def _known(value: Any, observer: Any, written: set[int]) -> Any:
     """What an argument is at the beginning of each call, if that is what it is where the draw stands: a
     constant, or a container from outside that the function does not change; else MISSING."""
     cls = type(value)
-    if cls is BroughtRange:
+    if cls is Reckoned:
         return value
     if cls in _CONSTANTS or (cls is type and issubclass(value, (np.generic, int, float))):
         return value

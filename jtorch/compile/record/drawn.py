@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.observe.draws import Brought, Draw, Positions, Twister
+from jtorch.compile.graph.ir import Literal
+from jtorch.compile.observe.draws import Brought, Draw, Positions, Reckoned, Twister
 from jtorch.compile.observe.guards import MISSING
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Digits
@@ -26,6 +27,9 @@ from jtorch.compile.record.opened import LEAF, Opened, lend_some, open_up
 from jtorch.compile.record.shared_memory import FOREIGN, owner
 from jtorch.core.errors import CompileError, Restart
 from jtorch.eager.tensor import Tensor, wrap
+
+_OF_INTEGERS = {"add": operator.add, "sub": operator.sub, "floor_divide": operator.floordiv}
+_MOST_OPERATORS = 4  # one within the other
 
 
 class Drawn:
@@ -50,7 +54,7 @@ class Drawn:
         if is_late or self.known.draws_by_sizes:
             return MISSING
         self._positions.keep(draw.generator)
-        found = open_up(draw.find(self.arguments.leaves))
+        found = open_up(draw.find(self.arguments.leaves, now=False))
         if found is None:
             return MISSING
         form, leaves, containers = found
@@ -116,10 +120,22 @@ class Drawn:
         self._orders[id(storage)] = storage, storage.version, order
 
     def brought(self, number: Any) -> Any:
-        """An integer that each call brings as the argument of a draw; MISSING for one that is computed."""
+        """An integer that each call brings as the argument of a draw, or reckons from such; MISSING for one
+        that is computed of elements."""
+        return self._reckoned(number.var, _MOST_OPERATORS)
+
+    def _reckoned(self, atom: Any, limit: int) -> Any:
+        if isinstance(atom, Literal):
+            return atom.value if type(atom.value) is int else MISSING
         entries = of(NumberInput, self.tracer.inputs)
-        entry = next((e for e in entries if e.var is number.var and e.kind is int), None)
-        return MISSING if entry is None else Brought(entry.argument, entry.place)
+        entry = next((e for e in entries if e.var is atom and e.kind is int), None)
+        if entry is not None:
+            return Brought(entry.argument, entry.place, entry.recorded)
+        eqn = next((e for e in reversed(self.tracer.eqns) if atom in e.outputs), None)
+        if eqn is None or eqn.op.name not in _OF_INTEGERS or not limit or atom.dtype != np.dtype(np.int64):
+            return MISSING
+        operands = tuple(self._reckoned(operand, limit - 1) for operand in eqn.inputs)
+        return MISSING if MISSING in operands else Reckoned(_OF_INTEGERS[eqn.op.name], operands)
 
     def by_sizes(self) -> None:
         """The arguments of a draw are sizes that are symbols, which no plan knows before it runs: with those

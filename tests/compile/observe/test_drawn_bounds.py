@@ -1,10 +1,13 @@
-"""``random.sample(range(n), k)`` in compiled functions, where ``n`` is another one at each call."""
+"""How far to draw in compiled functions, where that is another number at each call:
+``random.sample(range(n), k)``, ``random.randint(0, len(rows) - 1)``."""
 
 from __future__ import annotations
 
 import random
 import types
 import warnings
+
+import numpy as np
 
 import jtorch
 from jtorch.compiler import disable
@@ -60,6 +63,13 @@ def _doubled(x):
     return x * 2
 
 
+def _counted(m, x, n):
+    m.size += 1
+    where = np.random.randint(0, m.size - 1, 2)
+    m.size -= 1
+    return x[where]
+
+
 def _by_another_function(m, x, n):
     return x[_picked(range(n), 3)]
 
@@ -82,7 +92,17 @@ PROGRAMS = {  # the program, how many recordings it makes at most
     "its first": (lambda m, x, n: x * random.sample(range(n), 2)[0], 2),
     "too few": (lambda m, x, n: x[random.sample(range(n), 9)], 12),
     "none": (lambda m, x, n: x[random.sample(range(n - n), 1)], 12),
-    "computed": (lambda m, x, n: x[random.sample(range(n + 1), 3)], 12),
+    "a range of a sum": (lambda m, x, n: x[random.sample(range(n + 1), 3)], 2),
+    "the last one": (lambda m, x, n: x * random.randint(0, len(m) - 1), 2),
+    "NumPy's": (lambda m, x, n: x[np.random.randint(0, len(m.rows) - 2, 3)], 2),
+    "a choice of half": (lambda m, x, n: x[np.random.choice(n // 2, 2, replace=False)], 2),
+    "several operators": (lambda m, x, n: x * random.randrange(1 - len(m), 3 + (n - 1) // 2 + n), 2),
+    "many operators": (lambda m, x, n: x * random.randrange(n + n + n + n + n + n + n), 3),
+    "what it counts": (_counted, 3),
+    "of what was drawn": (lambda m, x, n: x * random.randint(0, random.randint(1, n) + 1), 3),
+    "of elements": (lambda m, x, n: x * random.randint(0, n + int(x[1].item())), 3),
+    "negative": (lambda m, x, n: x * random.randint(-n, -(n // 3)), 3),
+    "too far down": (lambda m, x, n: x * random.randrange(n - 9), 3),
     "spread": (lambda m, x, n: x[random.sample(*(range(n), 3))], 12),
     "not drawn": (lambda m, x, n: x[list(range(n))], 12),
     "after a disabled function": (_after_a_disabled_function, 12),
@@ -94,7 +114,7 @@ def test_as_eager_mode(name):
     program, recordings = PROGRAMS[name]
     seen = []
     for wrap in (lambda f: f, jtorch.compile(fullgraph=False)):
-        random.seed(3), OWN.seed(4)
+        random.seed(3), OWN.seed(4), np.random.seed(5)
         memory, found = Memory(), []
         for value in (1.0, 2.0, 4.0):
             memory.push(value)
@@ -106,7 +126,7 @@ def test_as_eager_mode(name):
                     made = repr(step(X, 5 + k))
                 except Exception as error:
                     made = f"{type(error).__name__}: {error}".partition(" (at ")[0]
-            found.append((made, random.getstate(), OWN.getstate()))
+            found.append((made, random.getstate(), OWN.getstate(), np.random.rand()))
             memory.push(k * 0.5)
         seen.append(found)
     for k, (found, expected) in enumerate(zip(seen[1], seen[0], strict=True)):
