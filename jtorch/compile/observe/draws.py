@@ -26,7 +26,7 @@ from jtorch.compile.observe.frames import NULL
 from jtorch.compile.observe.guards import MISSING
 from jtorch.compile.observe.late_texts import receiver
 from jtorch.compile.observe.reading import source_of
-from jtorch.compile.observe.stand_ins import is_stand_in
+from jtorch.compile.observe.stand_ins import check_numbers, is_stand_in
 from jtorch.compile.observe.stepping import Stop
 from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import Restart, Source
@@ -37,6 +37,8 @@ _OF_PYTHON = frozenset({
     "weibullvariate", "binomialvariate", "choice", "choices", "sample",
 })  # fmt: skip
 _OF_RANGES = (random.Random.sample, random.Random.choice, random.Random.choices)  # which take a range
+# How many of the first arguments say how far to draw, not how much
+_BOUNDS = {"randint": 2, "integers": 2, "randrange": 3, "choice": 1}
 _NO_DRAWS = frozenset({
     "seed", "get_state", "set_state", "bit_generator", "spawn", "shuffle", "bytes", "random_integers",
 })  # fmt: skip
@@ -87,6 +89,30 @@ class Brought:
 
 
 @dataclass(frozen=True)
+class BroughtSize:
+    """A size, as the Python ``text`` says it of symbols; of each of ``symbols`` its name, the position of an
+    argument and the axis whose size it is. ``functions`` are what else the text names."""
+
+    text: str
+    symbols: tuple[tuple[str, int, int], ...]
+    functions: Mapping[str, Any] = field(compare=False, repr=False)
+
+    def value(self, given: Mapping[int, Any] | Sequence[Any], now: bool = True) -> Any:
+        """What it is for the call with these arguments."""
+        sizes = {name: _size(given[argument], axis) for name, argument, axis in self.symbols}
+        return eval(_code(self.text), {**self.functions, **sizes})
+
+    @property
+    def arguments(self) -> list[int]:
+        """The positions of arguments that it asks for."""
+        return [argument for _, argument, _ in self.symbols]
+
+    @property
+    def identity(self) -> Any:
+        return "size", self.text, self.symbols
+
+
+@dataclass(frozen=True)
 class Reckoned:
     """What each call makes of such, before it draws: ``function(*operands)``, integers among them, by an
     operator of integers that raises nothing or ``range``. ``number`` stands for one of them."""
@@ -109,7 +135,16 @@ class Reckoned:
         return self.function.__name__, *map(_identity, self.operands)
 
 
-_EACH_CALL = (Brought, Reckoned)
+def _size(leaf: Any, axis: int) -> Any:
+    return leaf if leaf.__class__ is int else leaf.shape[axis]
+
+
+@functools.lru_cache(maxsize=256)
+def _code(text: str) -> types.CodeType:
+    return compile(text, "<jtorch size>", "eval")
+
+
+_EACH_CALL = (Brought, BroughtSize, Reckoned)
 
 
 def _value_of(value: Any, given: Mapping[int, Any] | Sequence[Any], now: bool) -> Any:
@@ -248,7 +283,7 @@ def see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) -
     is_drawn = _see_draw(stop, callee, args, names)
     for value in () if is_drawn else args:
         if type(value) is Reckoned:  # a range, which is one of numbers then, recorded for each
-            raise value.number.refuse("range()")
+            check_numbers([value.number], "range()")
     return is_drawn
 
 
@@ -271,7 +306,8 @@ def _see_draw(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) 
     if shuffles:
         return _see_shuffle(stop, call, generator, args[1])
     written = {id(place.container) for place in observer.effects.places}
-    if any(map(is_symbolic, args)):
+    n_bounds = min(_BOUNDS.get(name, 0), len(args) - 1 - len(names))
+    if any(map(is_symbolic, args[1 + n_bounds :])):
         observer.drawn.by_sizes()
         return False
     values = tuple(_known(value, observer, written) for value in args[1:])
@@ -330,10 +366,10 @@ def see_range(stop: Stop, callee: Any, args: list[Any], names: tuple[str, ...]) 
 def _see_population(stop: Stop, args: list[Any], names: tuple[str, ...]) -> bool:
     """``range(*args)`` is about to be called: whether some of ``args`` are numbers that each call brings, and
     it goes straight to a draw (``random.sample(range(n), 8)``)."""
-    numbers = [value for value in args if is_stand_in(value)]
+    numbers = [value for value in args if is_stand_in(value) or is_symbolic(value)]
     if not numbers or names or stop.observer.on_the_way_back or not _goes_to_draw(stop):
         return False
-    parts = tuple(stop.observer.drawn.brought(v) if is_stand_in(v) else v for v in args)
+    parts = tuple(stop.observer.drawn.brought(v) if any(v is n for n in numbers) else v for v in args)
     if not all(type(part) in (int, *_EACH_CALL) for part in parts):
         return False
     stop.put(stop.callee, lambda *args: Reckoned(range, parts, numbers[0]))
@@ -375,7 +411,7 @@ def _known(value: Any, observer: Any, written: set[int]) -> Any:
         return value
     if cls in _CONSTANTS or (cls is type and issubclass(value, (np.generic, int, float))):
         return value
-    if is_stand_in(value):
+    if is_stand_in(value) or is_symbolic(value):
         return observer.drawn.brought(value)
     if cls is np.ndarray:  # one that the function has made is the same each time
         is_made = id(value) not in observer.places and not observer.is_outside(value)

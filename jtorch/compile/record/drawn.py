@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.compile.graph.ir import Literal
-from jtorch.compile.observe.draws import Brought, Draw, Positions, Reckoned, Twister
+from jtorch.compile.observe.draws import Brought, BroughtSize, Draw, Positions, Reckoned, Twister
 from jtorch.compile.observe.guards import MISSING
 from jtorch.compile.observe.questions import ArgumentReached
 from jtorch.compile.observe.scalar import Digits
@@ -25,6 +25,7 @@ from jtorch.compile.record.inputs import LARGEST, LeafPlace, NumberInput, Scalar
 from jtorch.compile.record.numpy_arrays import NumpyArray
 from jtorch.compile.record.opened import LEAF, Opened, lend_some, open_up
 from jtorch.compile.record.shared_memory import FOREIGN, owner
+from jtorch.core.dim import Dim, is_symbolic
 from jtorch.core.errors import CompileError, Restart
 from jtorch.eager.tensor import Tensor, wrap
 
@@ -121,8 +122,18 @@ class Drawn:
 
     def brought(self, number: Any) -> Any:
         """An integer that each call brings as the argument of a draw, or reckons from such; MISSING for one
-        that is computed of elements."""
-        return self._reckoned(number.var, _MOST_OPERATORS)
+        that is computed of elements, or of sizes."""
+        if not is_symbolic(number):
+            return self._reckoned(number.var, _MOST_OPERATORS)
+        sizing = self.arguments.sizing
+        if sizing is None or type(number) is not Dim:
+            return MISSING
+        where = {text: (k, axis) for k, texts in sizing.texts.items() for axis, text in enumerate(texts)}
+        names = sorted(sizing.env.symbols_in(number.text))
+        if not where.keys() >= set(names):  # a mask's, which no call knows before it runs
+            return MISSING
+        symbols = tuple((name, *where[name]) for name in names)
+        return BroughtSize(number.text, symbols, sizing.env.functions)
 
     def _reckoned(self, atom: Any, limit: int) -> Any:
         if isinstance(atom, Literal):

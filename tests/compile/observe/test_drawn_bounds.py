@@ -135,6 +135,61 @@ def test_as_eager_mode(name):
     assert recorded <= recordings, f"{name}: {step.retraces}"
 
 
+SIZES = {  # the program, how many recordings it makes at most
+    "a choice": (lambda x: x[np.random.choice(len(x), 3)], 2),
+    "a choice without replacement": (lambda x: x[np.random.choice(x.shape[0], 3, replace=False)], 2),
+    "integers": (lambda x: x[np.random.randint(0, len(x), 3)], 2),
+    "integers by name": (lambda x: x[np.random.randint(low=0, high=len(x), size=3)], 12),
+    "one of them": (lambda x: x[random.randrange(len(x))], 2),
+    "the last one": (lambda x: x[random.randint(0, len(x) - 1)], 2),
+    "a sample": (lambda x: x[random.sample(range(len(x)), 3)], 2),
+    "a sample of half": (lambda x: x[random.sample(range(len(x) // 2, len(x)), 2)] / len(x), 2),
+    "two axes": (lambda x: x.reshape(-1, 1).expand(-1, 4)[random.randrange(x.numel() - 2)], 2),
+    "a size of a mask": (lambda x: x[random.randrange(len(x[x > 1.0]))], 12),
+    "a permutation": (lambda x: x[np.random.permutation(len(x))], 12),
+    "as many": (lambda x: x[np.random.randint(0, len(x), len(x))], 12),
+    "as many of a choice": (lambda x: x[np.random.choice(len(x), len(x) // 2)], 12),
+    "too few": (lambda x: x[np.random.choice(len(x), 8, replace=False)], 12),
+    "in a list": (lambda x: x[random.choice([0, len(x) - 1])], 12),
+    "with a permutation": (
+        lambda x: x[np.random.permutation(len(x))] + x[np.random.choice(len(x), 1)], 12,
+    ),
+}  # fmt: skip
+
+
+@each("name", SIZES)
+def test_sizes_as_eager_mode(name):
+    program, recordings = SIZES[name]
+    seen = []
+    for wrap in (lambda f: f, jtorch.compile(fullgraph=False)):
+        random.seed(3), np.random.seed(5)
+        step, found = wrap(program), []
+        for n in (5, 9, 6, 7, 12, 5, 8, 9, 30, 4, 3, 10):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    made = repr(step(jtorch.arange(float(n))))
+                except Exception as error:
+                    made = f"{type(error).__name__}: {error}".partition(" (at ")[0]
+            found.append((made, random.getstate(), np.random.rand()))
+        seen.append(found)
+    for k, (found, expected) in enumerate(zip(seen[1], seen[0], strict=True)):
+        assert found == expected, f"{name}, call {k}"
+    recorded = 1 + sum(r.outcome == "recorded" for r in step.retraces)
+    assert recorded <= recordings, f"{name}: {step.retraces}"
+
+
+def test_integers_that_are_sizes_say_how_far_to_draw():
+    def program(x, n):
+        return x[:n] * random.randrange(n) + random.randint(n // 2, n)
+
+    compiled, seen = jtorch.compile(program, fullgraph=True), []
+    for step in (program, compiled):
+        random.seed(2)
+        seen.append([step(X, n).tolist() for n in (3, 5, 9, 4, 30, 7)])
+    assert seen[0] == seen[1] and len(compiled.retraces) <= 2
+
+
 def test_a_range_that_moves_is_no_other_program():
     state = types.SimpleNamespace(n=3)
 
