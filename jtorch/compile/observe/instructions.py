@@ -293,6 +293,9 @@ def _load_item(stop: Stop) -> None:
             return
         value = item_of(container, key)
         front, effects = from_the_front(container, key), observer.effects
+        of_list = value is not MISSING and isinstance(key, int) and not isinstance(container, dict)
+        if of_list and id(container) not in effects.grown:
+            observer.see_names(stop.frame, container, key, len(container))
         if front is not key and (id(container) in effects.changed or (id(container), front) in effects.known):
             key = front  # by which what is written is known
         if value is MISSING and isinstance(container, collections.defaultdict):

@@ -39,6 +39,7 @@ def see_latest(observer: Any, frame: types.FrameType, container: Any, key: Any) 
         for reach in (before, before + 1):
             observer.read(ReachRead, frame, container, reach, before >= reach)
     for k in range(min(wanted, before), 0, -1):
+        observer.see_names(frame, container, -k, before)
         observer.read_before_growth(ItemRead, frame, container, -k, container[-k - appended])
     return True
 

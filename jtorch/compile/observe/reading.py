@@ -41,6 +41,7 @@ from jtorch.compile.observe.guards import (
     LengthRead,
     MembersRead,
     OwnRead,
+    ReachRead,
     Read,
     TruthRead,
     contents,
@@ -161,6 +162,15 @@ class Reading:
         """Before what the function has appended to ``container``, there was ``value`` at ``key``."""
         if (id(container), key) not in self.effects.known:
             self._note(kind, frame, container, key, value, True)
+
+    def see_names(self, frame: types.FrameType | None, container: Any, key: int, n: int) -> None:
+        """An entry of a list or deque that holds ``n`` before the call is read at ``key``. From the other end
+        it has another name: if what is there under that one is the call's, it is the same entry at this
+        length alone."""
+        other = key + n if key < 0 else key - n
+        if (id(container), other) in self.effects.known:
+            for reach in (n, n + 1):
+                self._note(ReachRead, frame, container, reach, n >= reach, True)
 
     def _note(
         self, kind: type[Read], frame: types.FrameType | None, container: Any, key: Any, value: Any,

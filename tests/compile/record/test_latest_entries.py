@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import types
 import warnings
 
@@ -162,6 +163,52 @@ def test_what_a_disabled_function_may_have_appended_is_not_taken_for_known():
             seen.append(step(X * k).tolist())
     assert losses == [0.0, 1.0, 3.0, 3.0, 6.0, 5.0, 9.0, 7.0]
     assert seen == [[0.0, 0.0], [3.0, 6.0], [10.0, 20.0], [21.0, 42.0]]
+
+
+def _front_and_end(x, values):
+    return x * values[0] * 10 + values[-1]
+
+
+def _end_and_front(x, values):
+    return x * values[-1] * 10 + values[0]
+
+
+def _front_and_latest(x, values):
+    return x * values[0] * 10 + sum(values[-2:])
+
+
+def _front_and_appended(x, values):
+    front = values[0]
+    values.append(0.5)
+    made = x * front * 10 + sum(values[-3:])
+    values.append(len(values))
+    return made + values[-4]
+
+
+def _end_of_a_deque(x, values):
+    return x * values[1] * 10 + values[-1] - values[-2]
+
+
+@each("program", [_front_and_end, _end_and_front, _front_and_latest, _front_and_appended, _end_of_a_deque])
+def test_an_entry_that_has_two_names_at_one_length(program):
+    """The first is the latest, too, where there is one."""
+    contents = [[1.0, 1.5], [2.0, 2.5], [3.0, 3.5], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0], [1.0, 3.0, 5.0, 7.0],
+                [2.0, 4.0], [6.0, 5.0, 4.0]]  # fmt: skip
+    if program in (_front_and_end, _end_and_front):
+        contents = [[1.0], [2.0], [3.0], *contents, [9.0]]
+    kind = collections.deque if program is _end_of_a_deque else list
+    seen = []
+    for wrap in (lambda f: f, jtorch.compile(fullgraph=False)):
+        values, found = kind(), []
+        step = wrap(lambda x, values=values: program(x, values))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for content in contents:
+                values.clear()
+                values.extend(content)
+                found.append((step(X).tolist(), list(values)))
+        seen.append(found)
+    assert seen[1] == seen[0]
 
 
 def test_too_few_entries_are_told():
