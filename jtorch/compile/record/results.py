@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from jtorch.compile.record.tree import Shared
 from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, user_source
+from jtorch.core.op import BY_NAME, Op
 from jtorch.core.sizes import settled
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import BACKWARD_TWICE, Node
@@ -173,7 +175,8 @@ def _hang(result: Part, out: Tensor, k: int, seen: dict[int, int], cells: dict[i
 
 def _steps(out: Tensor) -> tuple[Tensor, tuple] | None:
     """(the tensor that ``out`` is a view of, (op, statics, place among several) for each step from there), as
-    far as the views are recorded. None where one was made under no_grad, or by a custom Function."""
+    far as the views are recorded. None where one was made under no_grad, or by a custom Function, or was
+    given other memory since."""
     steps: list[tuple] = []
     view = out
     while isinstance(view._data, Sym) and view._base is not None:
@@ -184,7 +187,34 @@ def _steps(out: Tensor) -> tuple[Tensor, tuple] | None:
         view, made = steps_of(how)
         for op, statics in reversed(made):
             steps.append((op, {name: normal(static) for name, static in statics.items()}, several))
-    return view, tuple(reversed(steps))
+    steps.reverse()
+    return (view, tuple(steps)) if not steps or _leads_to(out._data, view, steps) else None
+
+
+def _leads_to(sym: Any, root: Tensor, steps: list[tuple]) -> bool:
+    """Whether ``steps`` from ``root``, as it lies in memory now, give what ``sym`` shows: either may have
+    been given other memory (.data =) since the view was made."""
+    now = sym.tracer.lift(root._data)
+    return now.storage is sym.storage and _texts((*now.chain, *steps)) == _texts(sym.chain)
+
+
+def _texts(chain: Sequence[tuple]) -> list[tuple]:
+    """A chain of views to be compared with others: to compare its sizes themselves would ask for them."""
+    return [
+        (_renamed(op), sorted((name, _text(static)) for name, static in statics.items()))
+        for op, statics, *_ in chain
+    ]
+
+
+def _text(static: Any) -> str:
+    if isinstance(static, (tuple, list)):
+        return f"({', '.join(map(_text, static))})"
+    return static.text if is_symbolic(static) else repr(normal(static))
+
+
+def _renamed(op: Op) -> str:
+    """The name of the view that ``op`` is, perhaps under another name."""
+    return op.name if op.renames is None else _renamed(BY_NAME[op.renames])
 
 
 def _memory_of_gradients(tracer: Tracer) -> dict[int, tuple[Tensor, Tensor]]:

@@ -617,3 +617,46 @@ def test_verified_against_eager_mode():
 
     for expected in (1.5, 1.75, 1.875):
         assert f(jtorch.ones(3)).tolist() == [expected] * 3 == p.tolist()
+
+
+def made(x):
+    return x.expand(3, 3) * jtorch.tensor([[1.0], [2.0], [3.0]])
+
+
+VIEWS_OF_WHAT_IT_HAD = {  # y has other memory than the view that was taken of it
+    "turned": lambda y, x: (y.t(), setattr(y, "data", y + x)),
+    "flat": lambda y, x: (y.view(-1), setattr(y, "data", y + x)),
+    "of a view": lambda y, x: (y.t()[1:].view(2, 3, 1), setattr(y, "data", y + x)),
+    "between two": lambda y, x: (
+        setattr(y, "data", y * 2), y.t(), setattr(y, "data", y + x), y.t(), y.view(9)
+    ),
+    "the same memory, turned": lambda y, x: (y[0], y[:, 0], setattr(y, "data", y.t())),
+    "and back": lambda y, x: (
+        setattr(y, "data", y.t()), y[0], y.view(9, 1) if y.is_contiguous() else y.t(),
+        setattr(y, "data", y.t()),
+    ),
+    "the view's own": lambda y, x: (v := y[0], w := v[1:], setattr(v, "data", y[1]), w),
+    "the view in between": lambda y, x: (v := y.t(), w := v[1:], setattr(v, "data", v + x), w),
+    "a row that becomes all": lambda y, x: (y.t(), y[1], setattr(y, "data", y[2]), y[1:]),
+    "written through": lambda y, x: (y.t().mul_(2), setattr(y, "data", y + x), y.t().add_(1)),
+}  # fmt: skip
+
+
+@each("name", VIEWS_OF_WHAT_IT_HAD)
+def test_views_that_were_taken_inside_stay_as_they_were(name):
+    def f(x):
+        y = made(x)
+        return y, [v for v in VIEWS_OF_WHAT_IT_HAD[name](y, x) if v is not None]
+
+    def told(f):
+        found = []
+        for n in range(3):
+            tensors = flattened(list(f(jtorch.arange(3.0) + n)))
+            for k, one in enumerate(tensors):
+                one[(0,) * one.dim()] += 10 * k
+            found += [(one.tolist(), one.stride()) for one in tensors]
+        return found
+
+    compiled = jtorch.compile(f)
+    assert told(compiled) == told(f)
+    assert not compiled.retraces
