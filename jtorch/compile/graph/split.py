@@ -6,6 +6,7 @@ handed over: they are repeated, since they cost nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from jtorch.compile.graph.access import is_alias
@@ -28,21 +29,10 @@ def split(joint: Graph, n_forward: int, cotangents: list[Var], passable: set[Var
     """Cut ``joint``, whose first ``n_forward`` outputs belong to the forward pass and the rest to the
     backward pass. ``passable`` are the inputs that may be handed over as they are."""
     first = _needed(joint, joint.outputs[:n_forward])
-    made_by = {v: e for e in joint.eqns for v in e.outputs}
-    wanted: set[Eqn] = set()
-    boundary: dict[Var, None] = {}
-    stack: list[Atom] = list(joint.outputs[n_forward:])
     given = set(cotangents)
-    while stack:
-        atom = stack.pop()
-        if isinstance(atom, Literal) or atom in given:
-            continue
-        eqn = made_by.get(atom)
-        if eqn is None or (eqn in first and not is_alias(eqn) and not is_repeated(eqn)):
-            boundary[atom] = None
-        elif eqn not in wanted:
-            wanted.add(eqn)
-            stack += eqn.inputs
+    boundary, wanted = _way_back(
+        joint, n_forward, given, lambda eqn: eqn not in first or is_alias(eqn) or is_repeated(eqn)
+    )
     passed = tuple(v for v in boundary if v in passable)
     saved = tuple(v for v in boundary if v not in passable)
     forward = Graph(
@@ -58,6 +48,39 @@ def split(joint: Graph, n_forward: int, cotangents: list[Var], passable: set[Var
         joint.outputs[n_forward:],
     )
     return Split(forward, backward, passed, saved)
+
+
+def kept(joint: Graph, n_forward: int, cotangents: list[Var], early: frozenset[Var]) -> set[Var]:
+    """What the backward pass of ``joint`` as it was recorded reads of memory that the forward pass, which
+    computes ``early``, did not make: in eager mode, too, it looks there. Of other inputs it has a copy, or
+    what was computed of them, however much of that passes have taken away since."""
+
+    def is_done_there(eqn: Eqn) -> bool:
+        return eqn.op.aliases or early.isdisjoint(eqn.outputs)
+
+    boundary, _ = _way_back(joint, n_forward, set(cotangents), is_done_there)
+    return set(boundary)
+
+
+def _way_back(
+    joint: Graph, n_forward: int, given: set[Var], is_done_there: Callable[[Eqn], bool]
+) -> tuple[dict[Var, None], set[Eqn]]:
+    """The variables at which the backward pass begins, and the equations that it computes."""
+    made_by = {v: e for e in joint.eqns for v in e.outputs}
+    wanted: set[Eqn] = set()
+    boundary: dict[Var, None] = {}
+    stack: list[Atom] = list(joint.outputs[n_forward:])
+    while stack:
+        atom = stack.pop()
+        if isinstance(atom, Literal) or atom in given:
+            continue
+        eqn = made_by.get(atom)
+        if eqn is None or not is_done_there(eqn):
+            boundary[atom] = None
+        elif eqn not in wanted:
+            wanted.add(eqn)
+            stack += eqn.inputs
+    return boundary, wanted
 
 
 def without(backward: Graph, cotangents: list[Var], absent: frozenset[int]) -> Graph:

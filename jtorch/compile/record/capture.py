@@ -96,6 +96,7 @@ class Capture:
     wanted: list[int] = field(default_factory=list)  # the leaves that get a gradient
     sources: list[frozenset[int]] = field(default_factory=list)  # and from which results, by number
     n_late: int = 0  # the last outputs: those gradients, then what only a backward outside can check
+    early: frozenset[Var] = frozenset()  # what is computed when the function runs, not in a backward outside
     differentiable: list[int] = field(default_factory=list)  # results that carry a graph outside
     tape: Tape | None = None  # how those hang together
     later: Later | None = None  # what a backward outside finds there
@@ -461,6 +462,7 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -
     check_hooks(tracer, outs, alive)
     atoms += tracer.branches.checks  # results that nobody sees, or they would be dropped
     found = later = None
+    n_early = len(tracer.eqns)
     if alive:
         with way_back(tracer, observer, alive) as later:
             found = differentiate_whole(tracer, outs, results)
@@ -490,6 +492,7 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -
             outputs=(*graph.outputs, *(g for g in gradients if g is not None), *late),
         )
         made.n_late = len(made.wanted) + len(late)
+        made.early = frozenset(v for eqn in tracer.eqns[:n_early] for v in eqn.outputs)
         made.differentiable = [k for k, r in enumerate(results) if r.requires_grad]
         made.tape, made.later = tape, later
     return made

@@ -29,7 +29,7 @@ from jtorch.compile.record.view_chains import by_strides, direct
 from jtorch.core.device_array import ARRAYS, DeviceArray, address_of
 from jtorch.core.devices import CPU, META
 from jtorch.core.errors import CompileError, user_source
-from jtorch.core.op import Evaluator, Op
+from jtorch.core.op import BY_NAME, Evaluator, Op
 from jtorch.core.sizes import integer, shape_of
 from jtorch.core.strides import contiguous_strides, is_crowded
 from jtorch.eager.batching.values import ESCAPED, Batched
@@ -46,6 +46,8 @@ OVERLAP = (
     "{source}: a tensor is changed in place whose memory overlaps another tensor that this function uses. "
     "Pass one of them and take the other as a view of it inside."
 )
+
+_CLONE = BY_NAME["clone"]
 
 
 class Memory(Evaluator):
@@ -270,10 +272,14 @@ class Memory(Evaluator):
         assert op.affine is not None
         moved = op.affine(sym.shape, sym.element_strides, **statics)
         if moved is None:  # a reshape that must copy: new memory
-            return self.fresh(self.emit(op, [self.read(sym)], statics)[0])
+            return self._copied(self.emit(op, [self.read(sym)], statics)[0])
         chain = (*sym.chain, (op, statics))
         strides = op.strides(sym.shape, sym.element_strides, **statics) if op.strides else moved[1]
         return Sym(self, sym.storage, type, chain, tuple(strides), sym.offset + integer(moved[0]))
+
+    def _copied(self, atom: Atom) -> Sym:
+        """A copy, which passes may take for what it is a copy of: but a pass backward does not look there."""
+        return self.fresh(self.emit(_CLONE, [atom], {})[0])
 
     def picked(self, tensor: Any, of: Any, indices: tuple, axes: tuple[int, ...]) -> None:
         tensor._data.storage.picked = Pick(self, of, indices, axes)
@@ -306,7 +312,8 @@ class Memory(Evaluator):
             storage.source.written = True
             storage.source.cells[id(tensor._cell)] = tensor._cell
             self.versions.setdefault(id(tensor._cell), (tensor._cell, int(tensor._cell[0])))
-        atom = self.read(self.lift(value)) if not isinstance(value, (int, float)) else value
+        value = self.lift(value)
+        atom = self.read(value) if not isinstance(value, (int, float)) else value
         if isinstance(atom, (Literal, int, float)) or atom.type != Type(sym.dtype, sym.shape):
             raise CompileError(
                 f"{user_source()}: '{self.name}' writes what is {getattr(atom, 'type', atom)} over "
@@ -314,6 +321,8 @@ class Memory(Evaluator):
             )
         assert isinstance(storage.current, Var)
         chain = direct(storage.current.type, sym.chain)
+        if not chain and isinstance(value, Sym) and value.storage.source is not None:
+            atom = self.read(self._copied(atom))
         storage.current = self._written_through(storage.current, chain, atom)
         storage.version += 1
         if storage.picked is not None:

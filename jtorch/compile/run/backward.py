@@ -17,7 +17,7 @@ from jtorch.compile.graph.at_sizes import at_sizes
 from jtorch.compile.graph.faults import told
 from jtorch.compile.graph.ir import Graph, Literal, Type, Var
 from jtorch.compile.graph.passes import Fuel, optimise
-from jtorch.compile.graph.split import Split, split, without
+from jtorch.compile.graph.split import Split, kept, split, without
 from jtorch.compile.pipeline import Program, compile_graph
 from jtorch.compile.plan.plan import Destination, Place, Use, Where
 from jtorch.compile.record.capture import Capture
@@ -149,15 +149,17 @@ class Backward:
 
     def _cut(self, capture: Capture) -> Split:
         joint = capture.graph
+        n_forward = len(joint.outputs) - capture.n_late
+        looked_at = kept(joint, n_forward, capture.cotangents, capture.early)
         if self.target is not INTERPRETER:
             joint = optimise(joint, Fuel(int(config.get("FUEL"))))
         known = {id(t._data) for t in capture.leaves}
+        inputs = [e for e in of(ArrayInput, capture.inputs) if not e.written]
         passable = {
-            e.var
-            for e in of(ArrayInput, capture.inputs)
-            if not e.written and (e.argument is not None or id(e.array) in known or e.var in self.later.alone)
+            e.var for e in inputs if e.var in looked_at and (e.argument is not None or id(e.array) in known)
         }
-        return split(joint, len(joint.outputs) - capture.n_late, capture.cotangents, passable)
+        passable |= self.later.alone & {e.var for e in inputs}
+        return split(joint, n_forward, capture.cotangents, passable)
 
     # -- each call -----------------------------------------------------------------------------------------
 
