@@ -256,7 +256,8 @@ def _(xp, g, x, y, needs, beta, alpha):
 def _(input, mat1, mat2, *, beta=1, alpha=1):
     _check("addmm", mat1, mat2, 2)
     check_expands(input.shape, (mat1.shape[0], mat2.shape[1]))
-    beta, alpha = as_numbers("addmm", beta=beta, alpha=alpha)
+    if hasattr(beta, "requires_grad") or hasattr(alpha, "requires_grad"):
+        beta, alpha = as_numbers("addmm", beta=beta, alpha=alpha)
     return (input, mat1, mat2), {"beta": in_kind(mat1, beta), "alpha": in_kind(mat1, alpha)}
 
 
