@@ -79,10 +79,70 @@ def test_cycles_of_before_go_first_and_those_of_meanwhile_with_all_others():
     with seldom_collected():
         assert before() is None
         meanwhile = weakref.ref(_Cycle())
+        kept = [[] for _ in range(30_000)]
     gc.collect(1)
-    assert meanwhile() is not None
+    assert meanwhile() is not None and kept
     gc.collect()
     assert meanwhile() is None
+
+
+@pytest.mark.usefixtures("whole_heap")
+def test_what_is_little_stays_young():
+    with seldom_collected():
+        meanwhile = weakref.ref(_Cycle())
+    gc.collect(0)
+    assert meanwhile() is None
+
+
+@pytest.mark.usefixtures("whole_heap")
+def test_old_cycles_go_once_a_quarter_more_is_kept():
+    """Of models that are compiled one after the other and hold themselves, few are there at a time."""
+    kept, part = [], max(60_000, len(gc.get_objects()) // 8)
+    with seldom_collected():
+        cycle = _Cycle()
+        kept.append([[] for _ in range(part)])
+    gone = weakref.ref(cycle)
+    del cycle
+    for _ in range(8):
+        with seldom_collected():
+            kept.append([[] for _ in range(part)])
+        if gone() is None:
+            break
+    assert gone() is None and 2 <= len(kept) <= 5
+
+
+@pytest.mark.usefixtures("whole_heap")
+def test_finalizers_of_what_goes_first_may_wait_for_a_thread_that_compiles():
+    done: list[bool] = []
+
+    class Waits(_Cycle):
+        def __del__(self) -> None:
+            thread = threading.Thread(target=self.compile, daemon=True)
+            thread.start()
+            thread.join(10)
+            done.append(not thread.is_alive())
+
+        @staticmethod
+        def compile() -> None:
+            with seldom_collected():
+                pass
+
+    Waits()
+    with seldom_collected():
+        assert done == [True]
+
+
+@pytest.mark.usefixtures("whole_heap")
+def test_generations_of_a_program_that_collects_by_itself_are_left():
+    gc.disable()
+    try:
+        with seldom_collected():
+            meanwhile = weakref.ref(_Cycle())
+            kept = [[] for _ in range(30_000)]
+        gc.collect(0)
+        assert meanwhile() is None and kept
+    finally:
+        gc.enable()
 
 
 def test_what_the_program_has_frozen_stays_so():
