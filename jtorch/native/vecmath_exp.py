@@ -82,7 +82,7 @@ def exp_small_f64(r: Any, correction: Any) -> Any:
 
 def exp_parts_f32(x: Any) -> tuple[Any, Any]:
     """n (int32) and p with e**x = 2**n p, to .9 units in the last place: without the rounding errors, which
-    do not count where 1 is added to it."""
+    are not seen where 1 is added to it. A sigmoid far below 0 is nothing else, and as far off."""
     shifted = fma(x, LOG2E_F32, MAGIC_F32)
     n = shifted - MAGIC_F32
     r = fma(n, -LN2_LOW_F32, fma(n, -LN2_HIGH_F32, x))
