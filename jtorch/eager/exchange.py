@@ -1,7 +1,7 @@
 """Tensors over other libraries' memory, and their memory given to other libraries: NumPy, buffers, DLPack.
 
 Nothing here copies unless it is asked to, and nothing leaves the tape unasked: what requires grad refuses
-and says ``detach()``. Sources: https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html,
+and says ``detach()``, but where no tape is written (``no_grad``). Sources: https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html,
 https://dmlc.github.io/dlpack/latest/python_spec.html
 """
 
@@ -255,14 +255,19 @@ def _as_asked(tensor: Tensor, dtype: Any, copy: bool | None) -> Tensor:
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The elements as an array that shares this tensor's memory; ``force`` detaches first.
 
-    Raises RuntimeError for a tensor that requires grad.
+    Raises RuntimeError for a tensor that requires grad, other than where gradients are off (``no_grad``).
     Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.numpy.html
     """
-    if self._requires_grad and not force:
+    if _on_tape(self) and not force:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
     return _concrete(self, "numpy()")
+
+
+def _on_tape(tensor: Tensor) -> bool:
+    """Whether computing on the bare elements would lose a gradient: in ``no_grad`` there is none to lose."""
+    return tensor._requires_grad and CONTEXT.get().enabled
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -270,7 +275,7 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
     Source: https://numpy.org/doc/stable/user/basics.interoperability.html
     """
-    if self._requires_grad:
+    if _on_tape(self):
         numpy(self)  # which says what to do
     array = _concrete(self, "__array__()")
     return array if dtype is None and not copy else np.array(array, dtype=dtype, copy=copy)
@@ -296,7 +301,7 @@ def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options:
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
     tensors = [value for value in inputs if isinstance(value, Tensor)]
     handed = options.keys() & {"out", "where"}  # memory that is written to, or not
-    lost = any(t._requires_grad for t in tensors) or is_dual(*tensors)
+    lost = any(map(_on_tape, tensors)) or is_dual(*tensors)
     if method == "__call__" and not handed and not lost:
         plain = [_concrete(v, f"np.{name}") if isinstance(v, Tensor) else v for v in inputs]
         return _as_tensors(ufunc(*plain, **options))

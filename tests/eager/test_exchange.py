@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array as arrays
+import importlib
 import operator
 
 import numpy as np
@@ -12,6 +13,7 @@ import scipy.special
 import jtorch
 from jtorch.core.errors import CompileError
 from jtorch.utils import dlpack
+from tests.ops.support import needs_torch
 
 
 @pytest.fixture
@@ -185,6 +187,39 @@ def test_numpy_of_what_requires_grad():
     assert np.shares_memory(x.numpy(force=True), x.detach().numpy())
     with pytest.raises(TypeError):
         x.numpy(True)
+
+
+@pytest.mark.filterwarnings("ignore:__array:DeprecationWarning")  # PyTorch's own
+@pytest.mark.parametrize("name", ["jtorch", pytest.param("torch", marks=needs_torch)])
+def test_numpy_of_what_requires_grad_where_gradients_are_off(name):
+    """No tape can miss what is done with the array there."""
+    library = importlib.import_module(name)
+    x = library.nn.Parameter(library.ones(3))
+    for mode in (library.no_grad, library.inference_mode):
+        with mode():
+            assert np.shares_memory(x.numpy(), x.detach().numpy())
+            assert np.shares_memory(np.asarray(x), x.detach().numpy())
+            assert np.array([x, x]).tolist() == [[1.0] * 3] * 2
+            assert isinstance(np.exp(x), library.Tensor)
+    with pytest.raises(RuntimeError, match="detach"):
+        x.numpy()
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_numpy_of_a_parameter_where_gradients_are_off(wrap):
+    weight = jtorch.nn.Parameter(jtorch.ones(3))
+
+    @wrap
+    def total(x):
+        with jtorch.no_grad():
+            norm = float(np.abs(weight.numpy()).sum())
+        return x * norm
+
+    for _ in range(4):
+        expected = 3 * weight.abs().sum().item()
+        assert total(jtorch.ones(3)).sum().item() == expected
+        with jtorch.no_grad():
+            weight.add_(1)
 
 
 def test_the_array_protocol():
