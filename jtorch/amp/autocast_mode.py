@@ -57,21 +57,22 @@ class autocast:  # noqa: N801 - PyTorch's name
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         self.device = device_type
+        self._type = _kind(device_type, "autocast")
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else bool(cache_enabled)
         self._enabled = bool(enabled) and self._is_possible()
 
     def _is_possible(self) -> bool:
         """Whether it can be on; a warning says why not."""
-        if self.device != "cpu" and not (self.device == "cuda" and cuda_is_available()):
+        if self._type != "cpu" and not (self._type == "cuda" and cuda_is_available()):
             warnings.warn(
-                f"{self.device.upper()} is not available or torch_xla is imported. Disabling autocast.",
+                f"{self._type.upper()} is not available or torch_xla is imported. Disabling autocast.",
                 UserWarning,
                 stacklevel=3,
             )
             return False
-        if self.fast_dtype not in _SUPPORTED[self.device]:
-            name, known = self.device.upper(), ", ".join(map(str, _SUPPORTED[self.device]))
+        if self.fast_dtype not in _SUPPORTED[self._type]:
+            name, known = self._type.upper(), ", ".join(map(str, _SUPPORTED[self._type]))
             warnings.warn(
                 f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"
                 f"{name} Autocast only supports dtypes of {known} currently.",
@@ -88,8 +89,8 @@ class autocast:  # noqa: N801 - PyTorch's name
         changes: dict[str, Any] = {
             "cache_enabled": self._cache_enabled, "nesting": before.nesting + 1, "outer": before,
         }  # fmt: skip
-        if self.device in _SUPPORTED:
-            changes[self.device] = Setting(self._enabled, self.fast_dtype)
+        if self._type in _SUPPORTED:
+            changes[self._type] = Setting(self._enabled, self.fast_dtype)
         if before.nesting == 0:
             changes["cache"] = {}
         try:
@@ -139,20 +140,24 @@ def _now(device_type: str) -> Setting:
     return op_module.CONTEXT.get().casting.on(device_type)
 
 
-def _check_device(device_type: str, what: str) -> None:
-    if device_type not in _SUPPORTED and device_type not in _OTHERS:
-        raise RuntimeError(f"unknown device type for autocast in {what}: {device_type!r}")
+def _kind(device_type: str, what: str) -> str:
+    """ "cuda" of "cuda:1": what is set is about all devices of a kind."""
+    kind, colon, number = device_type.partition(":")
+    if (kind in _SUPPORTED or kind in _OTHERS) and (number.isdigit() or not colon):
+        return kind
+    raise RuntimeError(f"unknown device type for autocast in {what}: {device_type!r}")
 
 
 def is_autocast_available(device_type: str) -> bool:
     """Whether PyTorch knows autocast for ``device_type``; here it is on for "cpu" and "cuda" alone."""
-    return device_type in _SUPPORTED or device_type in _OTHERS
+    kind = device_type.partition(":")[0]
+    return kind in _SUPPORTED or kind in _OTHERS
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether autocast is on; without an argument, on "cuda"."""
     device_type = "cuda" if device_type is None else device_type
-    _check_device(device_type, "is_autocast_enabled")
+    device_type = _kind(device_type, "is_autocast_enabled")
     return device_type in _SUPPORTED and _now(device_type).enabled
 
 
@@ -163,7 +168,7 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     """
     if isinstance(device_type, bool):  # of a GPU
         enabled, device_type = device_type, "cuda"
-    _check_device(device_type, "set_autocast_enabled")
+    device_type = _kind(device_type, "set_autocast_enabled")
     if enabled and device_type != "cpu" and not (device_type == "cuda" and cuda_is_available()):
         raise RuntimeError(
             f"set_autocast_enabled({device_type!r}, True): there is no {device_type.upper()} here"
@@ -175,13 +180,13 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 def get_autocast_dtype(device_type: str) -> dtype:
     """The type that autocast lowers to on ``device_type``: bfloat16 on "cpu" and float16 on "cuda", unless it
     was set."""
-    _check_device(device_type, "get_autocast_dtype")
+    device_type = _kind(device_type, "get_autocast_dtype")
     return _now(device_type).dtype if device_type in _SUPPORTED else _OTHERS[device_type]
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Set that type for this thread. Raises RuntimeError for one that no op computes in under autocast."""
-    _check_device(device_type, "set_autocast_dtype")
+    device_type = _kind(device_type, "set_autocast_dtype")
     if device_type not in _SUPPORTED:
         raise RuntimeError(f"set_autocast_dtype({device_type!r}, ...): there is no such device here")
     if dtype not in _SUPPORTED[device_type]:

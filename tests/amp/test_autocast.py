@@ -34,6 +34,23 @@ def lowered(dtype=jtorch.float16, **options):
 # -- switches ----------------------------------------------------------------------------------------------
 
 
+def test_a_device_may_be_named_with_its_number(mode):
+    @mode
+    def product(x):
+        with jtorch.autocast("cpu:0"):
+            return x @ x.T, jtorch.is_autocast_enabled("cpu:0")
+
+    found, enabled = product(X)
+    assert found.dtype is jtorch.bfloat16
+    assert enabled
+    assert jtorch.autocast("cpu:0").device == "cpu:0"
+    assert jtorch.autocast("cuda:0", enabled=False).fast_dtype is jtorch.float16
+    assert jtorch.get_autocast_dtype("cpu:0") is jtorch.bfloat16
+    assert jtorch.amp.is_autocast_available("cpu:0")
+    with pytest.raises(RuntimeError, match="unknown device type"):
+        jtorch.autocast("cpu:x")
+
+
 def test_blocks_nest_and_end_where_they_began():
     assert not jtorch.is_autocast_enabled("cpu")
     with jtorch.autocast("cpu"):
