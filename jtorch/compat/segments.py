@@ -13,7 +13,7 @@ from jtorch.eager.binding import accepting
 from jtorch.eager.tensor import Tensor
 
 _IDENTITY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
-_SCATTER = {"prod": "prod", "max": "amax", "min": "amin"}
+_SCATTER = {"max": "amax", "min": "amin"}
 
 
 def segment_reduce(
@@ -88,7 +88,13 @@ def _reduced(flat: Tensor, which: Tensor, reduce: str, count: int, initial: Any)
     if reduce in ("sum", "mean"):
         return into.index_add(0, which, flat)
     rows = which.reshape(-1, *[1] * (flat.ndim - 1)).expand_as(flat)
-    return into.scatter_reduce(0, rows, flat, _SCATTER[reduce])
+    if reduce == "prod":
+        return into.scatter_reduce(0, rows, flat, "prod")
+    # A gradient is shared by the elements that tie, and not by what a segment begins with.
+    empty = jtorch.full_like(into, _IDENTITY[reduce])
+    found = empty.scatter_reduce(0, rows, flat, _SCATTER[reduce], include_self=False)
+    better = into > found if reduce == "max" else into < found
+    return jtorch.where(better | into.isnan(), into, found)
 
 
 @accepting

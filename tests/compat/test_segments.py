@@ -57,6 +57,28 @@ def test_segments_compiled(case, kind):
     np.testing.assert_allclose(run(jtorch.tensor(values), lengths).numpy(), eager, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["max", "min"])
+@pytest.mark.parametrize(
+    ("values", "initial", "shares"),
+    [
+        ([2.0, 2.0], 2.0, [0.5, 0.5]),
+        ([0.0], 0.0, [1.0]),
+        ([3.0, 3.0], float("nan"), [0.0, 0.0]),
+        ([3.0, 3.0], None, [0.5, 0.5]),
+    ],
+)
+def test_what_a_segment_begins_with_takes_no_share_of_a_gradient(kind, values, initial, shares):
+    x = jtorch.tensor(values, requires_grad=True)
+    lengths = jtorch.tensor([len(values), 0])
+    jtorch.segment_reduce(x, kind, lengths=lengths, initial=initial)[0].backward()
+    assert x.grad.tolist() == shares
+    if HAS_TORCH:
+        x = torch.tensor(values, requires_grad=True)
+        lengths = torch.tensor([len(values), 0])
+        torch.segment_reduce(x, kind, lengths=lengths, initial=initial)[0].backward()
+        assert x.grad.tolist() == shares
+
+
 def test_segments_by_hand():
     x = jtorch.tensor([1.0, 5.0, 3.0, 2.0])
     found = {k: jtorch.segment_reduce(x, k, lengths=jtorch.tensor([3, 0, 1])).tolist() for k in KINDS}
