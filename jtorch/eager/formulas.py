@@ -20,7 +20,7 @@ from jtorch.ops.xp import _formulas
 
 LEAST_SMALL = 32
 """Elements from which on kernels compute what networks consist of. They take a fifth of NumPy's time at any
-size, but some tenths of a second the first time on a machine, which few elements are rarely worth."""
+size, but half a second the first time in a process, which few elements are rarely worth."""
 
 LEAST, LEAST_SIMPLE = 1 << 12, 1 << 17
 """Elements; below, NumPy is done as soon as kernels would be. The second is that of relu, where and clamp,
