@@ -128,7 +128,7 @@ class Embedding(_Table):
         parts = [str(self.num_embeddings), str(self.embedding_dim)]
         if self.padding_idx is not None:
             parts.append(f"padding_idx={self.padding_idx}")
-        return ", ".join(parts + self._options_text())
+        return ", ".join(parts + self._options_text() + ["sparse=True"] * bool(self.sparse))
 
 
 class EmbeddingBag(_Table):

@@ -281,6 +281,10 @@ class SparseTensor:
             return self._with(self._v / other[tuple(self._i)])
         return self._with(self._v / other)
 
+    def div_(self, other: Any) -> SparseTensor:
+        """By a number: what averages gradients over processes or steps divides them so."""
+        return self._take(self / other)
+
     def _check_shape(self, other: Any) -> None:
         if tuple(other.shape) != tuple(self.shape):
             raise RuntimeError(
@@ -295,6 +299,10 @@ class SparseTensor:
 
     def sqrt(self) -> SparseTensor:
         return self.coalesce()._with(self.coalesce()._v.sqrt())
+
+    def norm(self, p: Any = "fro") -> Tensor:
+        """The ``p``-norm of all elements, 0-d: those at the same indices are added first."""
+        return self.coalesce()._v.flatten().norm(p)
 
     def sum(self, dim: Any = None, dtype: Any = None, **_: Any) -> Any:
         """Of all elements a 0-d tensor, over some of the sparse dims what is left of them."""

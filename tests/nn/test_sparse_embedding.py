@@ -319,3 +319,38 @@ def test_compiled_lookups_without_a_gradient():
     table = jtorch.ones(3, 1)
     found = jtorch.compile(lambda ids: jtorch.nn.functional.embedding(ids, table, sparse=True))
     assert found(jtorch.tensor([1, 2])).tolist() == [[1.0], [1.0]]
+
+
+NORMS = ["fro", 1, 2, 3.0, float("inf"), 0]
+
+
+def _norms_and_a_quotient(L):
+    """What programs that watch and average gradients ask of one, where rows are looked up twice."""
+    w = _table(L)
+    (_looked_up(L, w) ** 2).sum().backward()
+    norms = [w.grad.norm().item(), *(w.grad.norm(p).item() for p in NORMS)]
+    gradient = w.grad
+    assert gradient.div_(4) is gradient
+    return norms, _shown(w.grad.div_(L.tensor(0.5)).coalesce())
+
+
+@needs_torch
+def test_norms_and_quotients_of_a_gradient_equal_pytorch_s():
+    (ours, quotient), (theirs, expected) = map(_norms_and_a_quotient, (jtorch, torch))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    assert quotient == expected
+
+
+def test_norms_of_a_gradient_are_those_of_the_dense_one():
+    w = _table(jtorch)
+    (_looked_up(jtorch, w) ** 2).sum().backward()
+    for p in NORMS:
+        dense = w.grad.to_dense().flatten()
+        assert w.grad.norm(p).item() == pytest.approx(dense.norm(p).item(), rel=1e-6)
+
+
+def test_a_table_shows_that_its_gradient_is_sparse():
+    layer = jtorch.nn.Embedding(7, 3, padding_idx=1, sparse=True)
+    assert repr(layer) == "Embedding(7, 3, padding_idx=1, sparse=True)"
+    if HAS_TORCH:
+        assert repr(layer) == repr(torch.nn.Embedding(7, 3, padding_idx=1, sparse=True))
