@@ -41,6 +41,7 @@ BRANCHES = {
     "some": lambda x, log: [v for v in x[0].tolist() if v > 2],
     "the largest": lambda x, log: max(x[0].tolist()),
     "sorted": lambda x, log: sorted(x[0].tolist()),
+    "read after it": lambda x, log: (log.extend(x[0].tolist()), log[-1]),
     "caught": lambda x, log: log.extend(x[0].tolist()) if x[0].tolist()[0] > 2 else 1 / 0,
 }
 EAGER = {
@@ -52,7 +53,6 @@ EAGER = {
     "a type": lambda x, log: [type(v).__name__ for v in x[0].tolist()],
     "by itself": lambda x, log: (log.append(1), log.extend(log)),
     "by a generator": lambda x, log: log.extend(v for v in x[0].tolist()),
-    "read after it": lambda x, log: (log.extend(x[0].tolist()), log[-1]),
     "by an object": lambda x, log: log.extend([json]),
 }
 

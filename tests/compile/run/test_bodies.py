@@ -174,7 +174,10 @@ def test_small_arrays_of_what_networks_consist_of(counted):
     np.testing.assert_allclose(scores.grad.numpy(), expected / 8, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize(("op", "least"), [("relu", formulas.LEAST_SIMPLE), ("sigmoid", formulas.LEAST)])
+@pytest.mark.parametrize(
+    ("op", "least"),
+    [("relu", formulas.LEAST_SIMPLE), ("erf", formulas.LEAST), ("sigmoid", formulas.LEAST_SMALL)],
+)
 def test_what_does_little_for_an_element_needs_more_of_them(counted, op, least):
     for n, kernels in ((least - 1, 0), (least, 2)):  # itself and its gradient
         x = _numbers(n).requires_grad_()
