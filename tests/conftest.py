@@ -79,6 +79,16 @@ def no_error_left():
     assert sys.exception() is None, "the context of whatever is raised from now on"
 
 
+@pytest.fixture(autouse=True)
+def no_mode_left():
+    """No test leaves PyTorch, the oracle of later ones, under a mode: it answers otherwise under most."""
+    yield
+    inner = getattr(sys.modules.get("torch"), "_C", None)  # none while jtorch stands in for it
+    if inner is not None and hasattr(inner, "_len_torch_function_stack"):
+        left = inner._len_torch_function_stack() + inner._len_torch_dispatch_stack()
+        assert not left, f"{left} modes of PyTorch, under which every later test would run"
+
+
 @pytest.fixture
 def as_users_run_it(monkeypatch):
     """Calls that cannot be recorded run eagerly."""
