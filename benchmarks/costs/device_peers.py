@@ -37,12 +37,8 @@ def peer(name: str, workload: Workload, device: str) -> OnDevice:
 
 def on(library: Any, workload: Workload, device: str) -> Program:
     """The program with its parameters, state and data there, in a library with PyTorch's interface."""
-    before = library.get_default_device()
-    library.set_default_device(device)
-    try:
+    with library.device(device):  # a default that is set is a mode in PyTorch, of all that is called later
         program = workload.torch_like(library)
-    finally:
-        library.set_default_device(before)
     program.arguments = [tuple(a.to(device) for a in row) for row in program.arguments]
     return program
 
