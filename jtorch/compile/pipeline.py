@@ -10,8 +10,9 @@ from typing import Any
 
 from jtorch.compile import debug
 from jtorch.compile.codegen.code import Code
+from jtorch.compile.graph.conversions import converted_where_read
 from jtorch.compile.graph.finalise import finalise
-from jtorch.compile.graph.halves import narrowed
+from jtorch.compile.graph.halves import Multiplies, narrowed
 from jtorch.compile.graph.ir import Graph, check
 from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.plan.fuse import fuse
@@ -41,7 +42,7 @@ def compile_graph(
     """Compile ``graph`` for ``target``."""
     dump = debug.Dump(graph.name)
     with seldom_collected():
-        plan = planned(graph, destinations, timings, target.multiplies_halves, dump)
+        plan = planned(graph, destinations, timings, target.multiplies, dump)
         with timings.measure("emit"), _deep(graph.name):
             code = target.emit(plan)
         dump("kernels", lambda: debug.kernel_text(code), "py")
@@ -72,16 +73,17 @@ _DEPTH = 6000  # of Python's calls
 
 
 def planned(
-    graph: Graph, destinations: Sequence[Destination], timings: Timings, halves: bool = False,
-    dump: debug.Dump | None = None,
+    graph: Graph, destinations: Sequence[Destination], timings: Timings,
+    multiplies: Multiplies = Multiplies.WIDE, dump: debug.Dump | None = None,
 ) -> Plan:  # fmt: skip
-    """The plan of ``graph``, of which a target need know no more than whether products take ``halves``."""
+    """The plan of ``graph``, of which a target need know no more than what its products do with floats of 16
+    bits."""
     dump = dump or debug.Dump(graph.name)
     fuel = Fuel(int(config.get("FUEL")))
     dump("trace", lambda: str(graph))
     with timings.measure("passes"), _deep(graph.name):
         graph = optimise(graph, fuel, lambda name, g, s: dump(name, lambda: str(g)))
-        graph = finalise(narrowed(graph) if halves else graph)
+        graph = finalise(converted_where_read(narrowed(graph, multiplies)))
         if config.get("CHECK"):
             check(graph)
     dump("final", lambda: str(graph))

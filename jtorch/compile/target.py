@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jtorch.compile.codegen.code import Code
+from jtorch.compile.graph.halves import Multiplies
 from jtorch.compile.graph.ir import Graph
 from jtorch.compile.plan.plan import Place, Plan
 
@@ -73,10 +74,10 @@ def address_of(array: np.ndarray) -> int:
 class Target:
     """``load(code, graph, binding)`` gives a ``Runner``; ``graph`` is the one that was recorded.
     ``of_sizes(env, names)`` gives the target of plans over symbols, None where it runs none.
-    ``multiplies_halves``: its products take floats of 16 bits, and sum in float32."""
+    ``multiplies``: what its products do with floats of 16 bits."""
 
     name: str
     emit: Callable[[Plan], Code]
     load: Callable[[Code, Graph, Binding], Any]
     of_sizes: Callable[[Environment, Sequence[str]], Target] | None = None
-    multiplies_halves: bool = False
+    multiplies: Multiplies = Multiplies.WIDE

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import threads
+from jtorch.core.dtypes import BFLOAT16
 from jtorch.core.failure import Failure, FailureKind
 from jtorch.core.followed import one_step
 from jtorch.core.op import ContractionAxes
@@ -54,6 +55,11 @@ FAILURES = {
 
 KINDS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 """The dtypes that there are kernels for."""
+
+HALVES = {np.dtype(np.float16): "f16", BFLOAT16: "bf16"}
+"""And those of factors whose product is of float32. BLAS has none for them."""
+
+_OWN = KINDS | HALVES
 
 _PARTS = ("batch", "rows", "columns")  # of the result
 assert MOST_AXES <= packed.AXES  # what finalising lets pass
@@ -140,22 +146,26 @@ def _only(axes: Sequence[Axis]) -> Axis:
 
 
 def call_of(product: Product, dtype: np.dtype) -> Call:
-    """How a product of float32 or float64 is computed."""
-    matrices, kind = blas_matrices(product), KINDS[dtype]
+    """How a product of factors of a dtype of KINDS, or of HALVES, is computed."""
+    halves = dtype in HALVES
+    matrices = None if halves else blas_matrices(product)
     batch, rows, columns, inner = product.sizes
+    item = 4 if halves else dtype.itemsize  # of the result
     pooled = bool(workers.pool())
     whole = [Piece("batch", (0, batch))]
     large = 2 * rows * columns * inner >= _OWN_FLOPS
     square = rows >= _OWN_ROWS and columns >= _OWN_COLUMNS and inner >= _OWN_INNER
-    first = _first_of_direct(product, dtype.itemsize)
+    first = _first_of_direct(product, item)
     if first is not None:
         return _own(product.exchanged() if first else product, dtype, Way.DIRECT, first)
+    alone = halves and batch == 1  # of 64 x 64 x 64 bfloat16 takes as long in both ways, float16 1.6 times
     # heads of attention lie between others: 70 us packed one by one (128 x 16 x 16 x 16), 14 as small ones;
     # where BLAS can walk them it takes as long, and adds some of them up in several sums
-    if matrices is None and not large and packed.fits_small(product, dtype.itemsize):
+    if matrices is None and not large and packed.fits_small(product, item) and not alone:
         return _own(product, dtype, Way.SMALL)
     if matrices is None or (pooled and blas.is_private() and large and square):
         return _own(product, dtype, Way.PACKED)
+    kind = KINDS[dtype]
     if pooled and blas.is_private():
         pieces = product_pieces(batch, rows, columns, inner)
         return Call(product, dtype, blas.gemm_kernel(kind), blas.ARGUMENT_WORDS, pieces, None, matrices)
@@ -166,7 +176,9 @@ def call_of(product: Product, dtype: np.dtype) -> Call:
 
 def usual_kernel(dtype: np.dtype) -> int | None:
     """The address of the kernel of products that are ``is_usual``; None where there are none: SciPy's BLAS
-    has threads to set."""
+    has threads to set, and none takes floats of 16 bits."""
+    if dtype in HALVES:
+        return None
     kernel, threaded = blas.product_kernel(KINDS[dtype], 0)
     return None if threaded else kernel
 
@@ -199,8 +211,8 @@ def _own(product: Product, dtype: np.dtype, way: Way, first: int = 0) -> Call:
     """A product that a kernel of our own computes."""
     number = threads.at_first() if workers.pool() else 0
     pieces = product_pieces(*product.sizes, number) if number else [Piece("batch", (0, product.sizes[0]))]
-    shared = packed.describe(product, dtype.itemsize, first)
-    return Call(product, dtype, packed.kernel(KINDS[dtype], way), packed.PIECE_WORDS, pieces, shared, way=way)
+    shared = packed.describe(product, dtype.itemsize, first, 4 if dtype in HALVES else 0)
+    return Call(product, dtype, packed.kernel(_OWN[dtype], way), packed.PIECE_WORDS, pieces, shared, way=way)
 
 
 def _first_of_direct(product: Product, item: int) -> int | None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
+from jtorch.core.dtypes import BFLOAT16
 from jtorch.core.products import Axis, Product
 from jtorch.native import packed
 from jtorch.native.packed import Way
@@ -20,7 +21,8 @@ from tests.each import each
 
 pytest.importorskip("llvmlite")
 
-KIND = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+HALVES = {np.dtype(np.float16): "f16", BFLOAT16: "bf16"}
+KIND = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64", **HALVES}
 DTYPES = [np.float32, np.float64]
 
 
@@ -56,13 +58,13 @@ def product(x, y, batch=0, rows=1, columns=1, inner=1, pieces=None, order=None, 
     axes lie in memory as ``order`` says; as (batch, rows, columns)."""
     shape = (*x.shape[: batch + rows], *y.shape[y.ndim - columns :])
     order = order or tuple(range(len(shape)))
-    room = np.full([shape[k] + 5 for k in order], np.nan, x.dtype)
+    room = np.full([shape[k] + 5 for k in order], np.nan, np.float32 if x.dtype in HALVES else x.dtype)
     inside = room[(slice(3, -2),) * room.ndim]
     out = inside.transpose(np.argsort(order))
     asked = seen(x, y, out, batch, rows, columns, inner)
     n, m, k, _ = asked.sizes
     asked = asked.exchanged() if WAY["exchanged"] else asked
-    if WAY["kernel"] is Way.SMALL and not packed.fits_small(asked, x.itemsize):
+    if WAY["kernel"] is Way.SMALL and not packed.fits_small(asked, room.itemsize):
         pytest.skip("for small matrices alone")
     what = np.array(packed.describe(asked, item=1, first=int(WAY["exchanged"])), np.int64)
     what[:3] = [a.__array_interface__["data"][0] for a in (x, y, out)]
@@ -116,6 +118,56 @@ def test_every_size_and_both_orders(machine, dtype, size, swapped):
     x = rng.standard_normal((k, m) if "x" in swapped else (m, k)).astype(dtype)
     y = rng.standard_normal((n, k) if "y" in swapped else (k, n)).astype(dtype)
     close(x.T if "x" in swapped else x, y.T if "y" in swapped else y)
+
+
+def alike(x, y, dtype, **axes):
+    """Factors of 16 bits, in the same order in memory, give what they would give in float32, to the bit."""
+    x, y = (np.copy(a.astype(dtype), "K") for a in (x, y))
+    found, right = product(x, y, **axes), product(x.astype(np.float32), y.astype(np.float32), **axes)
+    assert found.dtype == np.float32 and found.tobytes() == right.tobytes()
+
+
+@each("dtype", HALVES)
+@each("size", SIZES, ids=str)
+@each("swapped", ["", "x", "y", "xy"])
+def test_factors_of_16_bits_are_read_as_float32(machine, dtype, size, swapped):
+    m, n, k = size
+    rng = np.random.default_rng(m + n + k)
+    x = rng.standard_normal((k, m) if "x" in swapped else (m, k))
+    y = rng.standard_normal((n, k) if "y" in swapped else (k, n))
+    alike(x.T if "x" in swapped else x, y.T if "y" in swapped else y, dtype)
+
+
+@each("dtype", HALVES)
+def test_every_float_of_16_bits_is_read(machine, dtype):
+    x = np.arange(1 << 16, dtype=np.uint16).view(dtype).reshape(-1, 256)
+    one = np.eye(1, dtype=dtype)
+    for column in (x.reshape(-1, 1)[k : k + 256] for k in range(0, 1 << 16, 256)):
+        found, right = product(column, one).ravel(), column.astype(np.float32).ravel()
+        assert np.array_equal(found, right, equal_nan=True)
+        found = product(one, column.T).ravel()  # read as columns
+        assert np.array_equal(found, right, equal_nan=True)
+
+
+@each("dtype", HALVES)
+@each("width", [5, 9, 18, 34])
+def test_windows_of_images_of_16_bits(machine, dtype, width):
+    rng = np.random.default_rng(width)
+    images = rng.standard_normal((3, 4, 7, width)).astype(dtype)
+    weight = rng.standard_normal((5, 4, 3, 2)).astype(dtype)
+
+    def both(images, weight):
+        windows = sliding_window_view(images, (3, 2), (2, 3)).transpose(1, 4, 5, 0, 2, 3)
+        flipped = weight.transpose(1, 2, 3, 0)[:, ::-1]
+        turned = windows.transpose(3, 4, 5, 0, 1, 2)[..., ::-1, :]
+        return [
+            product(weight, windows, rows=1, columns=3, inner=3),
+            product(turned, flipped, rows=3, inner=3),
+        ]
+
+    wide = both(images.astype(np.float32), weight.astype(np.float32))
+    for found, right in zip(both(images, weight), wide, strict=True):
+        assert found.tobytes() == right.tobytes()
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ do all that by themselves gets them without the casts (``narrowed``).
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,14 @@ from jtorch.core.op import BY_NAME, Kind
 
 _CAST, _CLONE = BY_NAME["cast"], BY_NAME["clone"]
 _FLOAT32, _FLOAT64, _FLOAT16 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16)
+
+
+class Multiplies(enum.Enum):
+    """What a target's products do with floats of 16 bits."""
+
+    WIDE = "nothing"  # factors are made float32 in memory
+    FACTORS = "factors"  # they take them, sum in float32, and give that
+    ALL = "all"  # and they round the sums
 
 
 def has_halves(eqn: Eqn) -> bool:
@@ -41,6 +50,13 @@ def moves_or_converts(eqn: Eqn) -> bool:
             return False
         return {source, target} & {_FLOAT32} != set() or (source, target) == (_FLOAT64, _FLOAT16)
     return eqn.op is _CLONE or (eqn.op.kind is Kind.VIEW and all(isinstance(a, Var) for a in eqn.inputs))
+
+
+def widens(eqn: Eqn) -> bool:
+    """Whether it makes float32 of 16 bits."""
+    if eqn.op is not _CAST or not isinstance(eqn.inputs[0], Var):
+        return False
+    return eqn.inputs[0].dtype in HALVES and eqn.outputs[0].dtype == _FLOAT32
 
 
 def widened(eqn: Eqn, find: Any) -> tuple[Eqn, ...] | None:
@@ -114,9 +130,8 @@ def bits_of(value: Any, dtype: np.dtype) -> int:
     return int(np.asarray(value, dt.OF_NUMPY[dtype].numpy).view(np.uint16))
 
 
-def narrowed(graph: Graph) -> Graph:
-    """``graph`` for a target whose products take floats of 16 bits and sum in float32: without the casts
-    around products.
+def narrowed(graph: Graph, by: Multiplies) -> Graph:
+    """``graph`` without the casts around products, which a target's products do ``by`` themselves.
 
         d = cast(a, dtype=float32)                   # f32[8,8]
         e = cast(b, dtype=float32)                   # f32[8,8]
@@ -127,6 +142,8 @@ def narrowed(graph: Graph) -> Graph:
 
     Views in between go along. What others read in float32 as well stays so: ``f = mm(a, b)``.
     """
+    if by is Multiplies.WIDE or not any(map(widens, graph.eqns)):
+        return graph
     made_by = {out: eqn for eqn in graph.eqns for out in eqn.outputs}
     users = _users(graph)
     instead: dict[Eqn, tuple[Eqn, ...]] = {}
@@ -138,7 +155,8 @@ def narrowed(graph: Graph) -> Graph:
             if len(dtypes) == 1 and None not in dtypes:
                 product = eqn.replace(inputs=inputs)
                 instead[eqn] = (*views, product)
-                _narrow_result(product, eqn, users, instead)
+                if by is Multiplies.ALL:
+                    _narrow_result(product, eqn, users, instead)
     made = graph.replace(eqns=tuple(e for eqn in graph.eqns for e in instead.get(eqn, (eqn,))))
     return _without_unread(made)
 

@@ -1,7 +1,7 @@
 """Cutting a joint graph in two: the forward pass, run now, and the backward pass, run when asked for.
 
 The forward graph also gives what the backward graph reads of it. Views, patterns and numbers are not
-handed over: they are repeated, since they cost nothing.
+handed over: they are repeated, since they cost nothing; nor is what floats of 16 bits are in float32.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jtorch.compile.graph.access import is_alias
+from jtorch.compile.graph.halves import widens
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Var, repeated
 from jtorch.compile.graph.reads import is_repeated
 
@@ -30,9 +31,7 @@ def split(joint: Graph, n_forward: int, cotangents: list[Var], passable: set[Var
     backward pass. ``passable`` are the inputs that may be handed over as they are."""
     first = _needed(joint, joint.outputs[:n_forward])
     given = set(cotangents)
-    boundary, wanted = _way_back(
-        joint, n_forward, given, lambda eqn: eqn not in first or is_alias(eqn) or is_repeated(eqn)
-    )
+    boundary, wanted = _way_back(joint, n_forward, given, lambda eqn: eqn not in first or _costs_nothing(eqn))
     passed = tuple(v for v in boundary if v in passable)
     saved = tuple(v for v in boundary if v not in passable)
     forward = Graph(
@@ -48,6 +47,10 @@ def split(joint: Graph, n_forward: int, cotangents: list[Var], passable: set[Var
         joint.outputs[n_forward:],
     )
     return Split(forward, backward, passed, saved)
+
+
+def _costs_nothing(eqn: Eqn) -> bool:
+    return is_alias(eqn) or is_repeated(eqn) or widens(eqn)
 
 
 def kept(joint: Graph, n_forward: int, cotangents: list[Var], early: frozenset[Var]) -> set[Var]:

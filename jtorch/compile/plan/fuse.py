@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
 from jtorch.compile.graph.access import Coordinates, is_alias, is_stack
+from jtorch.compile.graph.conversions import made_again
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Var
 from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.graph.reads import (
@@ -135,6 +136,7 @@ class Fuser:
         self.reader = Reader(graph)
         self.outputs = {a for a in graph.outputs if isinstance(a, Var)}
         self.places = {e: k for k, e in enumerate(graph.eqns)}
+        self.again = made_again(graph)
         self.group_of: dict[Eqn, Group] = {}
         self.groups: dict[Group, None] = {}
         self.users: dict[Var, set[Eqn]] = {}  # grouped equations that read a variable
@@ -264,6 +266,10 @@ class Fuser:
         """The results of ``eqns`` that others need."""
         made = (v for e in eqns for v in e.outputs)
         return {v for v in made if v in self.kept or not self.users.get(v, _NOBODY) <= eqns}
+
+    def only_again(self, group: Group) -> bool:
+        """Whether all that ``group`` does is to convert what was made much earlier."""
+        return self.again.issuperset(group.eqns)
 
     def holds_rows_up(self, step: Group, sums: Group) -> bool:
         """Whether ``sums`` over all rows are added to others, as each step of a recurrence adds to the
@@ -418,6 +424,8 @@ def drawback(a: Group, b: Group, fuser: Fuser) -> str | None:
         sums = {v for e in a.eqns if e.op.kind is Kind.REDUCTION for v in e.outputs}
         if sums & fuser.outputs:  # in memory anyway: an update of it joins the other parameters' kernel
             return "the sums are results, in memory anyway"
+    if fuser.again and (fuser.only_again(b) or (fuser.only_again(a) and a.made.isdisjoint(b.needs))):
+        return "floats of 16 bits are kept as such until they are read again"
     if fuser.holds_rows_up(a, b) or fuser.holds_rows_up(b, a):
         return "sums over all rows would keep threads from going through a recurrence with some rows each"
     if (a.draws and b.strided) or (b.draws and a.strided):

@@ -17,6 +17,7 @@ from typing import Any
 
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.at_sizes import has_symbols
+from jtorch.compile.graph.halves import widens
 from jtorch.compile.graph.ir import Eqn, Graph, Var
 from jtorch.compile.graph.reads import runs_in_loops
 from jtorch.compile.plan.fuse import Fused, Group, Step, StepKind, Style
@@ -309,7 +310,8 @@ class _Ready:
         self.hidden_first = hidden_first  # the first visible write waits for all that runs in the background
         self.place = {t: k for k, t in enumerate(tasks)}
         self.tasks = tasks
-        self.likeness = {t: t.nest.likeness for t in tasks if t.nest is not None}
+        nests = [(t, t.nest) for t in tasks if t.nest is not None and not all(map(widens, t.step.eqns))]
+        self.likeness = {task: nest.likeness for task, nest in nests}  # conversions stay near their readers
         self.queues: dict[Hashable, list[int]] = {_BACKGROUND: [], True: [], False: []}
         self.taken: set[int] = set()
 

@@ -248,7 +248,7 @@ class CompiledPlan:
             return self.program.plan, self.program.target
         if graph is None or self.backward is not None:
             graph = self._of_sizes(self.forward, leaves)
-        return planned(graph, self.destinations, Timings(), self.target.multiplies_halves), self.target
+        return planned(graph, self.destinations, Timings(), self.target.multiplies), self.target
 
     def _of_sizes(self, graph: Graph, leaves: list[Any]) -> Graph:
         sizing = self.capture.sizing

@@ -15,6 +15,7 @@ from typing import Any
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.cuda import emit_cuda
 from jtorch.compile.graph.at_sizes import at_sizes
+from jtorch.compile.graph.halves import Multiplies
 from jtorch.compile.graph.ir import Graph
 from jtorch.compile.pipeline import planned
 from jtorch.compile.plan.plan import Place
@@ -70,7 +71,7 @@ class CudaSizes(Runner):
     def _made(self, sizes: tuple[int, ...]) -> Instance:
         space = self.functions | dict(zip(self.names, sizes, strict=True))
         graph, destinations = at_sizes(self.graph, space), self.code.plan.destinations
-        code = emit_cuda(planned(graph, destinations, Timings(), halves=True))
+        code = emit_cuda(planned(graph, destinations, Timings(), Multiplies.ALL))
         if self.room.is_short and self.room.block.nbytes:
             self.found.clear()  # or the memory that they are in would stay
         self.room.begin()

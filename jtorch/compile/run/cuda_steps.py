@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.cuda import emit_cuda
 from jtorch.compile.graph.access import Find
+from jtorch.compile.graph.halves import Multiplies
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.plan import Plan, Task, Where
@@ -127,7 +128,7 @@ class _Written:
         self.code = code
 
 
-_TURN = Target("a turn on a CUDA device", emit_cuda, _Written, multiplies_halves=True)
+_TURN = Target("a turn on a CUDA device", emit_cuda, _Written, multiplies=Multiplies.ALL)
 
 
 def _turns_of(loops: Iterable[Loop]) -> dict[Loop, Code]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.codegen.cuda_launch import launches
+from jtorch.compile.graph.halves import Multiplies
 from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.pipeline import compile_graph
 from jtorch.compile.plan.plan import Destination, Place, Use, Where
@@ -188,7 +189,7 @@ class _Launched:
             )
             target = Target(
                 "cuda, op by op", emit_on_device, lambda code, _, binding: self._loaded(code),
-                multiplies_halves=True,
+                multiplies=Multiplies.ALL,
             )  # fmt: skip
             compile_graph(graph, destinations, target, Binding(), Timings())
 

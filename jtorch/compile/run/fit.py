@@ -43,7 +43,7 @@ class Fit:
         if task not in self._products:
             factors = product_of(task.step.eqns[0], self.plan.fused.find)
             assert factors is not None  # see graph/finalise.py
-            self._products[task] = factors, call_of(factors.product, task.step.eqns[0].outputs[0].dtype)
+            self._products[task] = factors, call_of(factors.product, factors.x.owner.dtype)
         return self._products[task]
 
     def pieces(self, task: Task) -> list[Piece]:

@@ -263,7 +263,7 @@ class Replay(Runner):
             if not first:
                 return call.kernel
         for k, ((var, offset), nbytes) in enumerate(zip(owners, call.begins(piece), strict=True)):
-            self._point(var, offset * out.dtype.itemsize + nbytes, words, begin + k, blocks)
+            self._point(var, offset * var.dtype.itemsize + nbytes, words, begin + k, blocks)
         return call.kernel
 
     def _entry(self) -> Callable[..., int]:

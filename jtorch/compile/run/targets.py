@@ -8,6 +8,7 @@ from typing import Any
 
 from jtorch.compile.codegen import source
 from jtorch.compile.codegen.code import Code
+from jtorch.compile.graph.halves import Multiplies
 from jtorch.compile.plan.plan import Plan
 from jtorch.compile.run.instances import Instances
 from jtorch.compile.run.interpreted import Interpreted
@@ -21,12 +22,21 @@ from jtorch.core.environment import Environment, Exact
 
 def _for_any_sizes(env: Environment, names: Sequence[str]) -> Target:
     return Target(
-        "cpu, any sizes", source.emit, lambda code, _, binding: Instances(code, binding, env, _turns, names)
+        "cpu, any sizes",
+        source.emit,
+        lambda code, _, binding: Instances(code, binding, env, _turns, names),
+        multiplies=Multiplies.FACTORS,
     )
 
 
 # One native call.
-CPU = Target("cpu", source.emit, lambda code, _, binding: Replay(code, binding, _turns), _for_any_sizes)
+CPU = Target(
+    "cpu",
+    source.emit,
+    lambda code, _, binding: Replay(code, binding, _turns),
+    _for_any_sizes,
+    Multiplies.FACTORS,
+)
 # The text of the same kernels, run as plain Python.
 PYTHON = Target("python", source.emit, lambda code, _, binding: Unjitted(code, binding))
 # No kernel is run: the recorded graph is, by NumPy.
@@ -55,10 +65,10 @@ def on_device(device: Any) -> Target:
             "cuda, any sizes",
             lambda plan: Code(plan, {}),  # those of each call's sizes are written
             lambda code, graph, binding: CudaSizes(code, graph, binding, env, names, device),
-            multiplies_halves=True,
+            multiplies=Multiplies.ALL,
         )
 
-    return Target("cuda", emit_on_device, load, for_any_sizes, multiplies_halves=True)
+    return Target("cuda", emit_on_device, load, for_any_sizes, multiplies=Multiplies.ALL)
 
 
 def device_memory() -> Any:

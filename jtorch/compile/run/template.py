@@ -176,14 +176,16 @@ class Template:
         out = eqn.outputs[0]
         first = len(self.words.constants)
         for var, offset in ((x.owner, x.offset), (y.owner, y.offset), (out, 0)):
-            self._point(self.words.take(), var, offset * out.dtype.itemsize)
+            self._point(self.words.take(), var, offset * var.dtype.itemsize)
         parts = (product.batch, product.rows, product.columns, product.inner)
         numbers = tuple(n for part in parts for axis in part for n in axis)
         still = tuple(None if type(n) is Dim else n for n in numbers)
-        shape = ProductShape((len(parts[0]), len(parts[1]), len(parts[2]), len(parts[3])), still, out.dtype)
+        axes = len(parts[0]), len(parts[1]), len(parts[2]), len(parts[3])
+        shape = ProductShape(axes, still, x.owner.dtype)
         found = ProductBlock(task, first, shape, tuple(n for n in numbers if type(n) is Dim))
         self.flops.append(self.ints.of(product.flops))
-        matrices, kernel = blas_matrices(product), usual_kernel(out.dtype)
+        kernel = usual_kernel(x.owner.dtype)
+        matrices = blas_matrices(product) if kernel is not None else None
         if matrices is not None and kernel is not None:
             found.usual_at, found.kernel = len(self.words.constants), kernel
             for number in usual_words(product, matrices, out.dtype):

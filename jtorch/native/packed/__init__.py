@@ -54,15 +54,17 @@ NO_MEMORY = 2
 def registers() -> Registers:
     """Those of this machine, as far as Linux tells; the narrowest elsewhere."""
     flags = blas.cpu_flags()
+    widens = "f16c" in flags
     if "avx512f" in flags:
-        return Registers(64, 12)
-    return Registers(32 if "avx2" in flags else 16, 6)
+        return Registers(64, 12, widens)
+    return Registers(32 if "avx2" in flags else 16, 6, widens)
 
 
-def describe(product: Product, item: int, first: int = 0) -> list[int]:
-    """The words of a product of elements of ``item`` bytes, its addresses (words 0 to 2: the factors and the
-    result; BIAS) still 0. ``first`` is the word of the factor that has the rows: 1 where the product is
-    the transposed one. Raises ValueError where a part has more than AXES axes.
+def describe(product: Product, item: int, first: int = 0, item_out: int = 0) -> list[int]:
+    """The words of a product of factors of ``item`` bytes an element, and a result of ``item_out`` if that is
+    not the same; its addresses (words 0 to 2: the factors and the result; BIAS) still 0. ``first`` is the
+    word of the factor that has the rows: 1 where the product is the transposed one. Raises ValueError where a
+    part has more than AXES axes.
     """
     words = [0, 0, 0, product.sizes[3], *_memory(), first, 0]
     for name in PARTS:
@@ -71,7 +73,7 @@ def describe(product: Product, item: int, first: int = 0) -> list[int]:
             raise ValueError(f"a product has at most {AXES} axes of {name}, not {len(axes)}")
         words += (1, 0, 0, 0) * (AXES - len(axes))
         for size, in_x, in_y, in_out in axes:
-            words += (max(size, 1), in_x * item, in_y * item, in_out * item)
+            words += (max(size, 1), in_x * item, in_y * item, in_out * (item_out or item))
     return words
 
 
@@ -99,8 +101,8 @@ def fits_small(product: Product, item: int) -> bool:
 
 
 def kernel(dtype: str, way: Way = Way.PACKED) -> int:
-    """The address of a kernel for "f32" or "f64"; its block has PIECE_WORDS words, its status may be
-    NO_MEMORY."""
+    """The address of a kernel for "f32" or "f64", or for factors of "f16" or "bf16" and a result of float32;
+    its block has PIECE_WORDS words, its status may be NO_MEMORY."""
     return _kernels(dtype, registers())[way.value]
 
 
@@ -114,15 +116,17 @@ def _kernels(dtype: str, shape: Registers) -> dict[str, int]:
 
 def _text(dtype: str, shape: Registers) -> str:
     from jtorch.native.packed.direct import direct
+    from jtorch.native.packed.halves import HALVES, Halves
     from jtorch.native.packed.loops import loops
     from jtorch.native.packed.packing import offsets, pack, runs
     from jtorch.native.packed.panel import panel
     from jtorch.native.packed.small import small
 
-    v = Vectors(dtype, shape)
+    v = Halves(dtype, shape) if dtype in HALVES else Vectors(dtype, shape)
     panels = [panel(v, n + 1) for n in range(v.rows)]
     kernels = loops(v, NO_MEMORY), direct(v, NO_MEMORY), small(v, NO_MEMORY)
-    return "\n".join([offsets(), runs(v), pack(v), *panels, *kernels, v.declarations()])
+    found = [runs(v, item) for item in sorted({v.item, v.factor_item})]
+    return "\n".join([offsets(), *found, pack(v), *panels, *kernels, v.declarations()])
 
 
 @functools.cache

@@ -108,7 +108,7 @@ def sums_where_they_lie(
     here = w.at_bytes(a, w.load(Value("ptr", "%inner_at"), kind="i64"))
     right = [v.load(w, w.at(Value("ptr", "%b_at"), v.bytes * half)) for half in range(halves)]
     for i, row in enumerate(rows):
-        left = v.spread(w, w.load(w.at_bytes(here, row), kind=v.float), v.kind)
+        left = v.spread(w, v.read_one(w, w.at_bytes(here, row)), v.kind)
         for half in range(halves):
             name = names[halves * i + half]
             total = v.in_order(w, v.multiply_add(w, left, right[half], Value(v.kind, name)))

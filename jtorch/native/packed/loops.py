@@ -44,7 +44,8 @@ class Lanes:
     def find(self, axes: Value, which: int, first: Value, count: Value) -> None:
         w, most = self.w, self.vectors * self.v.lanes
         offsets_of(w, axes, which, first, count, self.offsets)
-        runs_of(w, self.offsets, count, integer(self.vectors), self.runs)
+        item = self.v.item if which == IN_C else self.v.factor_item
+        runs_of(w, item, self.offsets, count, integer(self.vectors), self.runs)
         # lanes beyond the end read the last element once more where they are gathered
         last = w.load_nth(self.offsets, w.minus(count, integer(1)), kind="i64")
         with w.repeat(w.minus(integer(most), count)) as k:
@@ -74,15 +75,15 @@ class Inner:
         w, lanes = self.w, self.v.lanes
         offsets_of(w, axes, which, first, count, self.offsets)
         vectors = w.quotient(w.plus(count, integer(lanes - 1)), integer(lanes))
-        runs_of(w, self.offsets, count, vectors, self.runs)
+        runs_of(w, self.v.factor_item, self.offsets, count, vectors, self.runs)
 
 
 def offsets_of(w: Writer, axes: Value, which: int, first: Value, count: Value, out: Value) -> None:
     w.call(Value("ptr", "@offsets"), axes, integer(which), first, count, out, gives="void")
 
 
-def runs_of(w: Writer, offsets: Value, total: Value, vectors: Value, out: Value) -> None:
-    w.call(Value("ptr", "@runs"), offsets, total, vectors, out, gives="void")
+def runs_of(w: Writer, item: int, offsets: Value, total: Value, vectors: Value, out: Value) -> None:
+    w.call(Value("ptr", f"@runs_{item}"), offsets, total, vectors, out, gives="void")
 
 
 def loops(v: Vectors, no_memory: int) -> str:

@@ -57,16 +57,17 @@ def offsets() -> str:
     return w.text()
 
 
-def runs(v: Vectors) -> str:
-    """For each of some vectors of ``total`` offsets how it is loaded: see ``RUN_WORDS``.
+def runs(v: Vectors, item: int) -> str:
+    """For each of some vectors of ``total`` offsets of elements of ``item`` bytes how it is loaded: see
+    ``RUN_WORDS``.
 
     A run are lanes whose elements lie side by side in memory. Lanes beyond the end are in none.
     """
     parameters = {"offsets": "ptr", "total": "i64", "vectors": "i64", "out": "ptr"}
-    w = Writer("runs", parameters, gives="void", internal=True)
+    w = Writer(f"runs_{item}", parameters, gives="void", internal=True)
     offsets, total, vectors, out = w.parameters.values()
     wide, bits = v.offsets, v.bits
-    expected = f"<{', '.join(f'i64 {k * v.item}' for k in range(v.lanes))}>"
+    expected = f"<{', '.join(f'i64 {k * item}' for k in range(v.lanes))}>"
     with w.repeat(vectors) as k:
         begin = w.times(k, integer(v.lanes))
         place = w.nth(offsets, begin)
@@ -87,7 +88,7 @@ def runs(v: Vectors) -> str:
             w.leave_if(w.negated(w.true(rest)), found_all)
             zeros = w.operation(bits, f"call {bits} @llvm.cttz.{bits}({rest}, i1 true)")
             lane = w.operation("i64", f"zext {zeros} to i64")
-            start = w.minus(w.load_nth(place, lane, kind="i64"), w.times(lane, integer(v.item)))
+            start = w.minus(w.load_nth(place, lane, kind="i64"), w.times(lane, integer(item)))
             apart = w.operation(wide, f"sub {found}, {v.spread(w, start, wide).name}")
             same = w.operation(v.mask, f"icmp eq {apart}, {expected}")
             lanes = w.operation(bits, f"bitcast {same} to {bits}")
@@ -128,7 +129,7 @@ def pack(v: Vectors) -> str:
         found = w.load(words, kind="i64")
         with w.when(w.same(found, integer(PLAIN))):
             first = w.load(words, 16, kind="i64")
-            yield lambda place: v.load(w, w.at_bytes(place, first))
+            yield lambda place: v.read(w, w.at_bytes(place, first))
         for fewest, most in ((1, 1), (2, 2), (3, RUNS)):
             fits = w.both(w.less(integer(fewest - 1), found), w.less(found, integer(most + 1)))
             with w.when(fits):
@@ -163,7 +164,7 @@ def _loaded(v: Vectors, w: Writer, runs: list[tuple[Value, Value]], place: Value
     """A vector put together from (mask, offset) runs, 0 in lanes of none."""
     vector = v.zero
     for mask, offset in runs:
-        vector = v.masked_load(w, w.at_bytes(place, offset), mask, vector)
+        vector = v.masked_read(w, w.at_bytes(place, offset), mask, vector)
     return vector
 
 

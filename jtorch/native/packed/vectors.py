@@ -48,10 +48,12 @@ _FLOAT = {"f32": "float", "f64": "double"}
 
 
 class Registers(NamedTuple):
-    """How the innermost loop uses a machine: bytes of a vector, and rows of the result at a time."""
+    """How the innermost loop uses a machine: bytes of a vector, rows of the result at a time, and whether an
+    instruction makes float32 of float16."""
 
     vector: int
     rows: int
+    widens: bool = False
 
 
 class Vectors:
@@ -59,7 +61,8 @@ class Vectors:
 
     def __init__(self, dtype: str, registers: Registers) -> None:
         self.item, self.float = _ITEM[dtype], _FLOAT[dtype]
-        self.bytes, self.rows = registers
+        self.factor_item = self.item  # bytes of an element in memory
+        self.bytes, self.rows, self.widens = registers
         self.lanes = self.bytes // self.item
         self.kind = f"<{self.lanes} x {self.float}>"
         self.offsets, self.mask = f"<{self.lanes} x i64>", f"<{self.lanes} x i1>"
@@ -92,9 +95,17 @@ declare {self.bits} @llvm.cttz.{self.bits}({self.bits}, i1)
         arguments = f"{place}, i32 {self.item}, {mask}, {otherwise}"
         return w.operation(self.kind, f"call {self.kind} @llvm.masked.load.{self.suffix}.p0({arguments})")
 
-    def masked_store(self, w: Writer, vector: Value, place: Value, mask: Value) -> None:
-        arguments = f"{vector}, {place}, i32 {self.item}, {mask}"
-        w.instruction(f"call void @llvm.masked.store.{self.suffix}.p0({arguments})")
+    # how factors are read, which may be other than what is computed in: see halves.py
+
+    def read(self, w: Writer, place: Value) -> Value:
+        return self.load(w, place)
+
+    def masked_read(self, w: Writer, place: Value, mask: Value, otherwise: Value) -> Value:
+        return self.masked_load(w, place, mask, otherwise)
+
+    def read_one(self, w: Writer, place: Value) -> Value:
+        """A single element."""
+        return w.load(place, kind=self.float)
 
     def gather(self, w: Writer, place: Value, offsets: Value) -> Value:
         """The elements at ``offsets``, in bytes, from a place."""
@@ -102,6 +113,10 @@ declare {self.bits} @llvm.cttz.{self.bits}({self.bits}, i1)
         name = f"@llvm.masked.gather.{self.suffix}.v{self.lanes}p0"
         arguments = f"{pointers}, i32 {self.item}, {self.mask} splat (i1 true), {self.kind} poison"
         return w.operation(self.kind, f"call {self.kind} {name}({arguments})")
+
+    def masked_store(self, w: Writer, vector: Value, place: Value, mask: Value) -> None:
+        arguments = f"{vector}, {place}, i32 {self.item}, {mask}"
+        w.instruction(f"call void @llvm.masked.store.{self.suffix}.p0({arguments})")
 
     def multiply_add(self, w: Writer, a: Value, b: Value, c: Value) -> Value:
         return w.operation(self.kind, f"call {self.kind} @llvm.fmuladd.{self.suffix}({a}, {b}, {c})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jtorch.compile.graph.halves import has_halves, narrowed, widened
+from jtorch.compile.graph.halves import Multiplies, has_halves, narrowed, widened
 from jtorch.compile.graph.ir import Eqn, Graph, Literal, Type, Var
 from jtorch.core.dtypes import HALVES
 from jtorch.core.errors import Source
@@ -36,7 +36,7 @@ def test_a_number_that_is_repeated(half, of, to):
 
 
 def product(*eqns, inputs, outputs):
-    return narrowed(Graph("f", inputs, eqns, outputs))
+    return narrowed(Graph("f", inputs, eqns, outputs), Multiplies.ALL)
 
 
 def eqn(name, inputs, dtype, shape=(3, 3)):
