@@ -100,6 +100,12 @@ def _lines() -> _Any:
 
 
 @_functools.cache
+def _narrowing() -> _Any:
+    from jtorch.native import narrowing
+
+    return narrowing
+
+
 def _draws() -> _Any:
     from jtorch.native import draws
 
@@ -137,6 +143,7 @@ def _most_threads() -> _Any:
 
 _higher.provide(
     shortcuts=_shortcuts, pooling=_pooling, lines=_lines, draws=_draws, products=_products,
+    narrowing=_narrowing,
     most_threads=_most_threads, formulas=jtorch.compile.kernels_of_formulas, tensor_html=_tensor_html,
     device=jtorch.compile.device_memory, meta=jtorch.compile.meta_memory, sparse=_sparse, named=_named,
 )  # fmt: skip

@@ -11,6 +11,7 @@ shortcuts: Callable[[], Any] | None = None  # what makes the machine code of eag
 pooling: Callable[[], Any] | None = None  # native max-pooling
 lines: Callable[[], Any] | None = None  # native loops along an axis
 draws: Callable[[], Any] | None = None  # native loops that draw random numbers
+narrowing: Callable[[], Any] | None = None  # native loops from and to floats of 16 bits
 tensor_html: Callable[[], Callable] | None = None  # what writes a tensor for a notebook
 products: Callable[[], Any] | None = None  # native matrix products
 named: Callable[[str], Any] | None = None  # the public function of a name
