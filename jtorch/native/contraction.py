@@ -12,7 +12,7 @@ import functools
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from jtorch.core.pieces import LEAST_TIME, Piece, product_pieces, product_time
 from jtorch.core.products import MOST_AXES, Axis, BlasMatrices, Product, blas_matrices, product_of_layouts
 from jtorch.core.strides import contiguous_strides
 from jtorch.core.threads import PARALLEL_FLOPS
-from jtorch.native import blas, cache, packed, workers
+from jtorch.native import blas, cache, converted, packed, workers
 from jtorch.native.executor import Executor, Patch
 from jtorch.native.packed import Way
 
@@ -57,9 +57,9 @@ KINDS = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 """The dtypes that there are kernels for."""
 
 HALVES = {np.dtype(np.float16): "f16", BFLOAT16: "bf16"}
-"""And those of factors whose product is of float32. BLAS has none for them."""
+"""And those of factors whose product is of float32."""
 
-_OWN = KINDS | HALVES
+_FLOAT32 = np.dtype(np.float32)
 
 _PARTS = ("batch", "rows", "columns")  # of the result
 assert MOST_AXES <= packed.AXES  # what finalising lets pass
@@ -84,19 +84,25 @@ class Call:
     matrices: BlasMatrices | None = None
     threaded: Sequence[int] = ()
     way: Way = Way.PACKED
+    by_blas: int = 0  # the kernel that multiplies what was converted to float32
 
     @property
     def adds_bias(self) -> bool:
         """Whether its kernel can add a number to each column of the result."""
         return self.shared is not None and self.way is Way.PACKED
 
+    @property
+    def item_out(self) -> int:
+        """Bytes of an element of the result."""
+        return 4 if self.dtype in HALVES else self.dtype.itemsize
+
     def begins(self, piece: Piece) -> tuple[int, int, int]:
         """How many bytes into x, y and the result those of a piece begin."""
         if self.shared is not None:
             return 0, 0, 0
-        _, *strides = _only(getattr(self.product, piece.axis))
-        x, y, out = (piece.range[0] * stride * self.dtype.itemsize for stride in strides)
-        return x, y, out
+        item, first = self.dtype.itemsize, piece.range[0]
+        _, in_x, in_y, in_out = _only(getattr(self.product, piece.axis))
+        return first * in_x * item, first * in_y * item, first * in_out * self.item_out
 
     def words(self, piece: Piece) -> list[int]:
         """The argument block of a piece: first the address of what is shared, or that of BLAS's function and
@@ -109,17 +115,30 @@ class Call:
         assert self.matrices is not None
         sizes[which] = piece.range[1] - piece.range[0]
         batch, rows, columns, inner = sizes
-        item = self.dtype.itemsize
-        apart = [stride * item for stride in _only(self.product.batch)[1:]]
+        item, far = self.item_out, list(_only(self.product.batch)[1:])
+        spans = self._spans(far, batch, rows, columns, inner) if self.dtype in HALVES else None
+        apart = [stride * item for stride in far]
         chunk = self._chunk(batch, rows, columns, inner)
         if chunk < columns:
             batch, columns, apart = columns // chunk, chunk, [0, chunk * item, chunk * item]
         x, y, out = self.matrices
-        return [
-            blas.gemm_address(KINDS[self.dtype]), 0, 0, 0, batch, *apart,
+        words = [
+            blas.gemm_address(KINDS.get(self.dtype, "f32")), 0, 0, 0, batch, *apart,
             112 if x.transposed else 111, 112 if y.transposed else 111,
             rows, columns, inner, x.leading, y.leading, out.leading, _ONE, _ZERO, *self.threaded,
         ]  # fmt: skip
+        return words if spans is None else converted.words(words, self.by_blas, spans)
+
+    def _spans(self, far: list[int], batch: int, rows: int, columns: int, inner: int) -> tuple[int, int]:
+        """How many elements of each factor, from its first one on, BLAS may read."""
+        assert self.matrices is not None
+        x, y, _ = self.matrices
+        matrices = (x, (rows, inner), far[0]), (y, (inner, columns), far[1])
+        spans = []
+        for matrix, (outer, along), apart in matrices:
+            outer, along = (along, outer) if matrix.transposed else (outer, along)
+            spans.append((batch - 1) * apart + (outer - 1) * matrix.leading + along)
+        return spans[0], spans[1]
 
     def shift(self, axis: str) -> list[int]:
         """By how much each word of a piece's block grows from one that begins at 0 to one, as long, at 1;
@@ -146,32 +165,42 @@ def _only(axes: Sequence[Axis]) -> Axis:
 
 
 def call_of(product: Product, dtype: np.dtype) -> Call:
-    """How a product of factors of a dtype of KINDS, or of HALVES, is computed."""
-    halves = dtype in HALVES
-    matrices = None if halves else blas_matrices(product)
+    """How a product of factors of a dtype of KINDS, or of HALVES, is computed: these as if of float32."""
+    if dtype in HALVES:
+        return _of_halves(call_of(product, _FLOAT32), dtype)
+    matrices, kind = blas_matrices(product), KINDS[dtype]
     batch, rows, columns, inner = product.sizes
-    item = 4 if halves else dtype.itemsize  # of the result
     pooled = bool(workers.pool())
     whole = [Piece("batch", (0, batch))]
     large = 2 * rows * columns * inner >= _OWN_FLOPS
     square = rows >= _OWN_ROWS and columns >= _OWN_COLUMNS and inner >= _OWN_INNER
-    first = _first_of_direct(product, item)
+    first = _first_of_direct(product, dtype.itemsize)
     if first is not None:
         return _own(product.exchanged() if first else product, dtype, Way.DIRECT, first)
-    alone = halves and batch == 1  # of 64 x 64 x 64 bfloat16 takes as long in both ways, float16 1.6 times
     # heads of attention lie between others: 70 us packed one by one (128 x 16 x 16 x 16), 14 as small ones;
     # where BLAS can walk them it takes as long, and adds some of them up in several sums
-    if matrices is None and not large and packed.fits_small(product, item) and not alone:
+    if matrices is None and not large and packed.fits_small(product, dtype.itemsize):
         return _own(product, dtype, Way.SMALL)
     if matrices is None or (pooled and blas.is_private() and large and square):
         return _own(product, dtype, Way.PACKED)
-    kind = KINDS[dtype]
     if pooled and blas.is_private():
         pieces = product_pieces(batch, rows, columns, inner)
         return Call(product, dtype, blas.gemm_kernel(kind), blas.ARGUMENT_WORDS, pieces, None, matrices)
     kernel, threaded = blas.product_kernel(kind, 2 * rows * columns * inner)  # SciPy's has its own threads
     n_words = blas.ARGUMENT_WORDS + len(threaded)
     return Call(product, dtype, kernel, n_words, whole, None, matrices, threaded)
+
+
+def _of_halves(wide: Call, dtype: np.dtype) -> Call:
+    """The same product of 16-bit factors."""
+    if wide.shared is not None:
+        shared = [
+            *packed.describe(wide.product, dtype.itemsize, wide.shared[packed.FIRST], wide.dtype.itemsize)
+        ]
+        kernel = packed.kernel(HALVES[dtype], wide.way)
+        return replace(wide, dtype=dtype, kernel=kernel, shared=shared)
+    kernel = converted.kernel(HALVES[dtype])
+    return replace(wide, dtype=dtype, kernel=kernel, n_words=converted.WORDS, by_blas=wide.kernel)
 
 
 def usual_kernel(dtype: np.dtype) -> int | None:
@@ -211,8 +240,8 @@ def _own(product: Product, dtype: np.dtype, way: Way, first: int = 0) -> Call:
     """A product that a kernel of our own computes."""
     number = threads.at_first() if workers.pool() else 0
     pieces = product_pieces(*product.sizes, number) if number else [Piece("batch", (0, product.sizes[0]))]
-    shared = packed.describe(product, dtype.itemsize, first, 4 if dtype in HALVES else 0)
-    return Call(product, dtype, packed.kernel(_OWN[dtype], way), packed.PIECE_WORDS, pieces, shared, way=way)
+    shared = packed.describe(product, dtype.itemsize, first)
+    return Call(product, dtype, packed.kernel(KINDS[dtype], way), packed.PIECE_WORDS, pieces, shared, way=way)
 
 
 def _first_of_direct(product: Product, item: int) -> int | None:

@@ -280,7 +280,7 @@ def test_it_reads_no_byte_beyond_its_factors():
 
 def test_no_memory_is_a_status(monkeypatch):
     never = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(lambda size: None)
-    monkeypatch.setattr(packed, "_memory", lambda: (ctypes.cast(never, ctypes.c_void_p).value, 0))
+    monkeypatch.setattr(packed, "memory_functions", lambda: (ctypes.cast(never, ctypes.c_void_p).value, 0))
     with pytest.raises(AssertionError, match=f"assert {packed.NO_MEMORY} == 0"):
         product(np.ones((2, 2)), np.ones((2, 2)))
 

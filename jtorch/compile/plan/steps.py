@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from jtorch.compile.graph.access import Find
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.graph.products import product_of
@@ -16,6 +18,7 @@ from jtorch.compile.plan.fuse import StepKind, Style
 from jtorch.compile.plan.pieces import divided, nest_time
 from jtorch.compile.plan.plan import Task
 from jtorch.compile.plan.tiles import Block, Cut, Memory, Step, block_of
+from jtorch.core.dtypes import HALVES
 from jtorch.core.pieces import product_time
 from jtorch.core.products import Product
 
@@ -38,7 +41,7 @@ def _step(task: Task, find: Find, memory: Memory) -> Step:
     def touched(axis: str) -> Iterable[Footprint]:
         return map(memory.whole, footprints.of_product(product, axis, x, y, out))
 
-    return step_of_product(task, product_time(product.flops), axis_of(product), touched)
+    return step_of_product(task, product_time(product.flops), axis_of(product, x.owner.dtype), touched)
 
 
 def _cut_of_nest(task: Task, memory: Memory) -> Cut | None:
@@ -56,11 +59,15 @@ class ProductAxis(NamedTuple):
     rows: int
 
 
-def axis_of(product: Product) -> ProductAxis | None:
-    """None where its kernel may cut it along others."""
+def axis_of(product: Product, dtype: np.dtype) -> ProductAxis | None:
+    """None where its kernel may cut it along others. Each part of a product of 16-bit factors converts all
+    columns: too much for the few rows it then has, where there are fewer than products are summed, as in the
+    gradient of a weight."""
     if product.rows_overlap or product.columns_overlap:
         return None
-    batch, rows, _, _ = product.sizes
+    batch, rows, _, inner = product.sizes
+    if dtype in HALVES and batch == 1 and rows < inner:
+        return None
     return ProductAxis("batch", batch, batch * rows) if batch > 1 else ProductAxis("rows", rows, rows)
 
 

@@ -104,7 +104,7 @@ def _unchanging(given: np.ndarray) -> np.ndarray:
 
 def rows_of(shape: ProductShape, moving: Sequence[Any]) -> Any:
     """The rows of all matrices of a product, 0 where it is not cut along them. Numbers may be followed."""
-    axis = axis_of(shape.product(moving))
+    axis = axis_of(shape.product(moving), shape.dtype)
     return 0 if axis is None else axis.rows
 
 

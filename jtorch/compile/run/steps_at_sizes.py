@@ -159,7 +159,7 @@ class StepsAtSizes:
         shape, where = self.products[task]
         product = shape.product(numbers[k] for k in where)
         touched = functools.partial(_of_product, product, self.factors[task], numbers)
-        return step_of_product(task, product_time(product.flops), axis_of(product), touched)
+        return step_of_product(task, product_time(product.flops), axis_of(product, shape.dtype), touched)
 
 
 def _of_product(

@@ -35,6 +35,7 @@ from jtorch.native.loader import Effort
 from jtorch.native.packed.vectors import (
     AXES,
     BIAS as BIAS,
+    FIRST as FIRST,
     INNER_BLOCK,
     PARTS,
     SMALL_PAIRS,
@@ -66,7 +67,7 @@ def describe(product: Product, item: int, first: int = 0, item_out: int = 0) -> 
     word of the factor that has the rows: 1 where the product is the transposed one. Raises ValueError where a
     part has more than AXES axes.
     """
-    words = [0, 0, 0, product.sizes[3], *_memory(), first, 0]
+    words = [0, 0, 0, product.sizes[3], *memory_functions(), first, 0]
     for name in PARTS:
         axes = getattr(product, name)
         if len(axes) > AXES:
@@ -78,7 +79,7 @@ def describe(product: Product, item: int, first: int = 0, item_out: int = 0) -> 
 
 
 @functools.cache
-def _memory() -> tuple[int, ...]:
+def memory_functions() -> tuple[int, ...]:
     """The addresses of malloc and free. Blocks lie on the heap: a thread's stack may be smaller than they."""
     library = ctypes.CDLL(None) if os.name == "posix" else ctypes.cdll.msvcrt
     functions = (getattr(library, name) for name in ("malloc", "free"))
