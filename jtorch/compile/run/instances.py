@@ -23,6 +23,7 @@ from jtorch.compile.run import arena
 from jtorch.compile.run.asked import Asked
 from jtorch.compile.run.choice import Choices
 from jtorch.compile.run.layout import Layout, Way
+from jtorch.compile.run.layouts import Layouts
 from jtorch.compile.run.parts import Parts
 from jtorch.compile.run.replay import failure_of, kernel_addresses
 from jtorch.compile.run.runner import Runner, keep
@@ -146,7 +147,7 @@ class Instances(Runner):
         self.kernels = {t: self.addresses[kernel.source] for t, kernel in self.code.kernels.items()}
         self.choices = Choices(self.template, self.tiled, self.turns)
         self.turns_of = np.array([turns for _, _, turns, _ in self.template.times], np.intp)
-        self.parts, self.layouts = Parts(self.template, self.kernels), dict[Way, Layout]()
+        self.layouts = Layouts(Parts(self.template, self.kernels), self.numbers, binding.n_arguments)
 
     # -- sizes never seen before ---------------------------------------------------------------------------
 
@@ -197,7 +198,7 @@ class Instances(Runner):
         functions, turns = self.functions, values[self.turns_of].tolist()
         asked = Asked(values, times, turns, functions.parts(*sizes), functions.usual(*sizes), is_cut)
         steps, tiling, given, kept = self.choices.at(sizes, asked)
-        layout = self._layout(Way(steps, workers.pool(), releases))
+        layout = self.layouts.of(Way(steps, workers.pool(), releases))
         memory, words = layout.begun(self.constants)
         self._work_out(words, values, floats)
         self._lay_out(words, values, self._slots_of(tiling) if tiling.runs else self.slots)
@@ -206,14 +207,6 @@ class Instances(Runner):
         if not layout.calls:
             return Instance(Executor.of_record(memory, keep), layout, memory, self.ends)
         return Instance(self._segments(sizes, layout, memory, keep), layout, memory, self.ends)
-
-    def _layout(self, way: Way) -> Layout:
-        known = self.layouts
-        if way not in known:
-            while len(known) >= MOST:
-                del known[next(iter(known))]
-            known[way] = Layout(way, self.parts, self.numbers, self.binding.n_arguments)
-        return known[way]
 
     def _work_out(self, words: np.ndarray, values: np.ndarray, floats: list[float]) -> None:
         """Write to ``words``, which are the constants, those of these values of the expressions, the last of

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jtorch.compile.plan.plan import Task
-from jtorch.compile.run.parts import HostStep, Part, Parts, Step
+from jtorch.compile.run.parts import HostStep, LoopPieces, Part, Parts, Step
 from jtorch.native.executor import PATCH_WORDS, ROW_WORDS, Patch, Row, offsets_in_record, record_of
 
 
@@ -36,33 +36,43 @@ class Layout:
     ``calls`` library calls and the rows before each."""
 
     def __init__(self, way: Way, parts: Parts, numbers: Sequence[Patch], n_arguments: int) -> None:
+        self.way = way
+        self.at: list[tuple[int, int]] = []  # of each step its row, and the first number that is given for it
         self.owners: list[Task] = []
         self.calls: list[tuple[int, Task]] = []
-        self.n_words = parts.n_words
+        self.n_words, self.n_given = parts.n_words, 0
         self._rows: list[Row] = []
         self._found: list[Part] = []  # those that have more than constant words, or words of their own
         self._begins: list[int] = []  # where the block of each is
         self._before: list[int] = []  # numbers that are given for others
-        end, n_given = self.n_words, 0
+        end = self.n_words
         for step in way.steps:
+            first = self.n_given + 1
             if isinstance(step, HostStep):
                 self.calls.append((len(self._rows), step.block.task))
+                self.at.append((-1, first))
                 continue
             part = parts.of(step)
             row = part.row
             if not part.in_words:
                 pool = way.pool if part.is_shared else 0
                 row = Row(row.kernel, row.block + 8 * end, row.repeat, row.stride, pool)
-            if not part.is_still:
-                self._found.append(part)
-                self._begins.append(0 if part.in_words else end)
-                self._before.append(n_given)
-                end += len(part.block)
-                n_given += part.n_given
+            self._have(part, 0 if part.in_words else end)
+            end += len(part.block)
+            if isinstance(step, LoopPieces) and step.pieces > 1:
+                self._have(parts.of(LoopPieces(step.block, 1)), 0)  # for sizes with one, see ``layouts.py``
             if not (part.may_join and self._joined(row)):
                 self._rows.append(row)
                 self.owners.append(part.task)
+            self.at.append((len(self._rows) - 1, first))
         self._join(parts, numbers, n_arguments, way.releases)
+
+    def copy(self) -> Layout:
+        """One with a base of its own."""
+        made = Layout.__new__(Layout)
+        made.__dict__.update(self.__dict__)
+        made.base = self.base.copy()
+        return made
 
     # -- filled in for some sizes --------------------------------------------------------------------------
 
@@ -95,6 +105,14 @@ class Layout:
         return np.append(self.pointed_to[self.pointed_from == own], own)
 
     # -- found once ----------------------------------------------------------------------------------------
+
+    def _have(self, part: Part, begin: int) -> None:
+        """One more part, whose block begins there."""
+        if not part.is_still:
+            self._found.append(part)
+            self._begins.append(begin)
+            self._before.append(self.n_given)
+            self.n_given += part.n_given
 
     def _joined(self, row: Row) -> bool:
         """Whether ``row`` has become one more time of the last one: no library call is between them."""
