@@ -37,34 +37,37 @@ class Layout:
 
     def __init__(self, way: Way, parts: Parts, numbers: Sequence[Patch], n_arguments: int) -> None:
         self.way = way
-        self.at: list[tuple[int, int]] = []  # of each step its row, and the first number that is given for it
+        self.at: dict[int, tuple[int, int]] = {}  # of steps with own blocks the row, the first number given
         self.owners: list[Task] = []
         self.calls: list[tuple[int, Task]] = []
-        self.n_words, self.n_given = parts.n_words, 0
+        self.n_words = parts.n_words
         self._rows: list[Row] = []
         self._found: list[Part] = []  # those that have more than constant words, or words of their own
         self._begins: list[int] = []  # where the block of each is
         self._before: list[int] = []  # numbers that are given for others
-        end = self.n_words
-        for step in way.steps:
-            first = self.n_given + 1
+        end, n_given = self.n_words, 0
+        for k, step in enumerate(way.steps):
             if isinstance(step, HostStep):
                 self.calls.append((len(self._rows), step.block.task))
-                self.at.append((-1, first))
                 continue
             part = parts.of(step)
             row = part.row
             if not part.in_words:
+                self.at[k] = len(self._rows), n_given + 1
                 pool = way.pool if part.is_shared else 0
                 row = Row(row.kernel, row.block + 8 * end, row.repeat, row.stride, pool)
-            self._have(part, 0 if part.in_words else end)
-            end += len(part.block)
-            if isinstance(step, LoopPieces) and step.pieces > 1:
-                self._have(parts.of(LoopPieces(step.block, 1)), 0)  # for sizes with one, see ``layouts.py``
+                if isinstance(step, LoopPieces) and step.block in parts.brought:
+                    self._have(
+                        parts.of(LoopPieces(step.block, 1)), 0, 0
+                    )  # for sizes with one: ``layouts.py``
+            if not part.is_still:
+                self._have(part, 0 if part.in_words else end, n_given)
+                end += len(part.block)
+                n_given += part.n_given
             if not (part.may_join and self._joined(row)):
                 self._rows.append(row)
                 self.owners.append(part.task)
-            self.at.append((len(self._rows) - 1, first))
+        self.n_given = n_given
         self._join(parts, numbers, n_arguments, way.releases)
 
     def copy(self) -> Layout:
@@ -106,13 +109,11 @@ class Layout:
 
     # -- found once ----------------------------------------------------------------------------------------
 
-    def _have(self, part: Part, begin: int) -> None:
-        """One more part, whose block begins there."""
-        if not part.is_still:
-            self._found.append(part)
-            self._begins.append(begin)
-            self._before.append(self.n_given)
-            self.n_given += part.n_given
+    def _have(self, part: Part, begin: int, before: int) -> None:
+        """One more part, whose block begins there, with so many numbers that are given before."""
+        self._found.append(part)
+        self._begins.append(begin)
+        self._before.append(before)
 
     def _joined(self, row: Row) -> bool:
         """Whether ``row`` has become one more time of the last one: no library call is between them."""

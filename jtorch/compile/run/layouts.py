@@ -21,6 +21,7 @@ MOST = 64
 """Layouts of a plan that are kept."""
 
 _WIDE = 4  # those that others are taken from
+_UNUSED = 8  # layouts that are put together beyond those that are taken from others, before none is any more
 _SPARE = 4096  # words of blocks that are not run, which each new size fills in nevertheless
 
 _KERNEL, _, _REPEAT, _, _POOL = range(ROW_WORDS)
@@ -33,6 +34,7 @@ class Layouts:
         self.parts, self.numbers, self.n_arguments = parts, numbers, n_arguments
         self.known: dict[Way, Layout] = {}
         self.wide: tuple[Layout, ...] = ()  # the latest one first
+        self.made = self.taken = 0  # put together, and from another one
 
     def of(self, way: Way) -> Layout:
         """That of a way."""
@@ -44,13 +46,22 @@ class Layouts:
         return known
 
     def _taken(self, way: Way) -> Layout:
+        """From another one, while that is of use."""
+        if self.made > _UNUSED + self.taken:
+            self.wide = ()
+            return self._put_together(way)
         for wide in self.wide:
             if _serves(wide.way, way):
+                self.taken += 1
                 return _narrowed(wide, way, self.parts)
         widened = (self.wide and _widened(self.wide[0].way, way)) or way
-        made = Layout(widened, self.parts, self.numbers, self.n_arguments)
-        self.wide = (made, *(w for w in self.wide if not _serves(widened, w.way)))[:_WIDE]
-        return made if widened is way else _narrowed(made, way, self.parts)
+        wide = self._put_together(widened)
+        self.wide = (wide, *(w for w in self.wide if not _serves(widened, w.way)))[:_WIDE]
+        return wide if widened is way else _narrowed(wide, way, self.parts)
+
+    def _put_together(self, way: Way) -> Layout:
+        self.made += 1
+        return Layout(way, self.parts, self.numbers, self.n_arguments)
 
 
 def _differing(wide: Way, way: Way) -> Iterator[tuple[int, Step, Step]]:
@@ -111,6 +122,8 @@ def _narrowed(wide: Layout, way: Way, parts: Parts) -> Layout:
     kept = np.ones(wide.n_given + 1, np.intp)
     kept[0] = 0
     for k, full, step in _differing(wide.way, way):
+        if full == step:
+            continue
         row, first = wide.at[k]
         if isinstance(full, LoopPieces) and isinstance(step, LoopPieces):
             _narrow_loop(rows[row], kept[first:], full.pieces, step, parts)
@@ -125,8 +138,6 @@ def _narrowed(wide: Layout, way: Way, parts: Parts) -> Layout:
 def _narrow_loop(row: np.ndarray, kept: np.ndarray, most: int, step: LoopPieces, parts: Parts) -> None:
     """``row`` runs the pieces of ``step``, of ``most``; ``kept`` begins with what is given for these."""
     pieces = step.pieces
-    if pieces == most:
-        return
     if pieces > 1:
         row[_REPEAT] = pieces
     else:  # then its block is among the template's words, and nothing is given

@@ -87,7 +87,7 @@ class Part(NamedTuple):
 
 
 class Parts:
-    """Those of a plan's steps. ``kernels`` are those of loops."""
+    """Those of a plan's steps. ``kernels`` are those of loops; calls bring words to those in ``brought``."""
 
     MOST = 1024  # that are kept
 
@@ -98,6 +98,8 @@ class Parts:
         self.patches = columns[:, [0, 2, 3]]  # (argument, expression, bytes) of words that a call brings
         self.patch_of = np.full(self.n_words, -1)
         self.patch_of[columns[:, 1]] = np.arange(len(columns))
+        loops = [block for block in template.blocks if isinstance(block, LoopBlock)]
+        self.brought = {b for b in loops if (self.patch_of[b.first : b.first + b.n] >= 0).any()}
         self._known: dict[Step, Part] = {}
 
     def of(self, step: Step) -> Part:

@@ -122,7 +122,7 @@ def test_it_runs_the_same_blocks(name, spare, monkeypatch):
         assert 0 <= more <= 2 * spare  # with patches of these blocks
     if spare > 1000:
         assert len({wide for _, wide in taken}) < len(dict(taken)) / 3  # most are taken from few
-    assert len(runner.layouts.wide) <= 4
+    assert len(runner.layouts.wide) <= layouts._WIDE
 
 
 def test_bits_are_those_of_a_recording_of_each_size():
@@ -132,6 +132,24 @@ def test_bits_are_those_of_a_recording_of_each_size():
         fast = jtorch.compile(step, dynamic=dynamic)
         losses.append([fast(*batch(side)).detach().numpy().tobytes() for side in (34, 62, 46, 20, 58, 46)])
     assert losses[0] == losses[1]
+
+
+def test_where_none_can_be_taken_no_more_are_looked_for(monkeypatch):
+    monkeypatch.setattr(layouts, "_SPARE", -1)
+    step, batch, sizes_of, sides = images()
+    fast = jtorch.compile(step, dynamic=True)
+    fast(*batch(20))
+    ((plan,),) = fast.plans.values()
+    found = plan.runner.layouts
+    for side in sides:
+        plan.runner.at(*sizes_of(side))
+    assert (found.taken, found.made) == (0, len(found.known))
+    assert found.made > layouts._UNUSED + 2
+    assert not found.wide
+    monkeypatch.delattr(layouts, "_serves")
+    found.known.clear()
+    plan.runner.found.clear()
+    assert plan.runner.at(*sizes_of(62)) is not None
 
 
 def put_together(self, way):
