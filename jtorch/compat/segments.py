@@ -91,10 +91,20 @@ def _reduced(flat: Tensor, which: Tensor, reduce: str, count: int, initial: Any)
     if reduce == "prod":
         return into.scatter_reduce(0, rows, flat, "prod")
     # A gradient is shared by the elements that tie, and not by what a segment begins with.
-    empty = jtorch.full_like(into, _IDENTITY[reduce])
-    found = empty.scatter_reduce(0, rows, flat, _SCATTER[reduce], include_self=False)
+    empty, nans = jtorch.full_like(into, _IDENTITY[reduce]), flat.isnan()
+    numbers = flat.masked_fill(nans, _IDENTITY[reduce])
+    found = empty.scatter_reduce(0, rows, numbers, _SCATTER[reduce], include_self=False)
     better = into > found if reduce == "max" else into < found
-    return jtorch.where(better | into.isnan(), into, found)
+    found = jtorch.where(better | into.isnan(), into, found)
+    return _with_nans(found, flat, nans, which)
+
+
+def _with_nans(found: Tensor, flat: Tensor, nans: Tensor, which: Tensor) -> Tensor:
+    """``found`` with NaN for the segments that have some, whose mean it is: they share its gradient."""
+    none = jtorch.zeros_like(found)
+    counts = none.long().index_add(0, which, nans.long())
+    mean = none.index_add(0, which, flat.masked_fill(~nans, 0)) / counts.clamp(min=1).to(found.dtype)
+    return jtorch.where(counts > 0, mean, found)
 
 
 @accepting

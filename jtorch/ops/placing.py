@@ -111,37 +111,42 @@ def _(xp, g, index, axis, needs):
 
 
 @opaque(
-    shape=lambda x, value, *indices, axes, reduce: x,
+    shape=lambda x, value, *indices, axes, reduce, include_self: x,
     dtype=lambda dtypes, statics: dtypes[0],
     public=None,
     may_raise=True,
     grad_name="ScatterReduceBackward0",
 )
-def index_combine(xp, x, value, *indices, axes, reduce):
+def index_combine(xp, x, value, *indices, axes, reduce, include_self):
     """``x`` with every element of ``value`` multiplied in ("prod"), or kept where it is larger ("amax") or
-    smaller ("amin")."""
-    return xp.index_combine(x, value, *indices, axes=axes, reduce=reduce)
+    smaller ("amin").
+
+    Without ``include_self`` ``x`` has the number there that changes nothing: it takes no share of a gradient.
+    """
+    return xp.index_combine(x, value, *indices, axes=axes, reduce=reduce, include_self=include_self)
 
 
 @index_combine.vjp
-def _(xp, g, x, value, indices, out, axes, reduce):
+def _(xp, g, x, value, indices, out, axes, reduce, include_self):
     if reduce == "prod":
         return _product_gradients(xp, g, x, value, indices, axes)
-    # equal shares where several elements tie
+    # Equal shares where several elements tie; 0 / 0 where a NaN won, which equals nothing.
     own = xp.cast(xp.eq(x, out), dtype=_dtype(g))
+    if not include_self:
+        hole = xp.full(0, shape=tuple(value.shape), dtype=_dtype(g))
+        own = xp.index_put(own, hole, *indices, axes=axes)
     hit = xp.cast(xp.eq(value, xp.index(out, *indices, axes=axes)), dtype=_dtype(g))
-    count = own + xp.index_add(hit, *indices, axes=axes, shape=tuple(x.shape))
-    share = g / xp.maximum(count, xp.full(1, shape=tuple(x.shape), dtype=_dtype(g)))
+    share = g / (own + xp.index_add(hit, *indices, axes=axes, shape=tuple(x.shape)))
     return own * share, hit * xp.index(share, *indices, axes=axes)
 
 
 def _product_gradients(xp, g, x, value, indices, axes):
     """A factor's gradient is the product of the others: exact where factors are 0, too.
 
-    Where two or more of ``value`` at one place are 0 the gradient is 0, but its own derivative is not: the
-    root makes that infinite instead of wrong.
+    Where two or more of ``value`` at one place are 0 the gradient is 0 (NaN beside what isn't finite: that of
+    all factors), but its own derivative is not: the root makes that infinite instead of wrong.
     """
-    dtype, shape, facts = _dtype(g), tuple(x.shape), {"axes": axes, "reduce": "prod"}
+    dtype, shape, facts = _dtype(g), tuple(x.shape), {"axes": axes, "reduce": "prod", "include_self": True}
     one_x = xp.full(1, shape=shape, dtype=dtype)
     one = xp.full(1, shape=tuple(value.shape), dtype=dtype)
     gx = g * xp.index_combine(one_x, value, *indices, **facts)
@@ -151,7 +156,8 @@ def _product_gradients(xp, g, x, value, indices, axes):
     kept = xp.where(zero, one, value)
     every = xp.index(xp.index_combine(x, value, *indices, **facts), *indices, axes=axes)
     but_one = xp.index(xp.index_combine(x, kept, *indices, **facts), *indices, axes=axes)
-    at_zero = xp.where(alone, but_one, xp.sqrt(xp.where(alone, one, xp.where(zero, value, one))))
+    root = xp.sqrt(xp.where(alone, one, xp.where(zero, value, one)))
+    at_zero = xp.where(alone, but_one, every + root)
     others = xp.where(zero, at_zero, every / kept)
     return gx, xp.index(g, *indices, axes=axes) * others
 

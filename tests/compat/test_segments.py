@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -65,6 +67,10 @@ def test_segments_compiled(case, kind):
         ([0.0], 0.0, [1.0]),
         ([3.0, 3.0], float("nan"), [0.0, 0.0]),
         ([3.0, 3.0], None, [0.5, 0.5]),
+        ([-math.inf, -math.inf], None, [0.5, 0.5]),
+        ([math.inf, math.inf], None, [0.5, 0.5]),
+        ([math.nan, 1.0, math.nan, math.inf], None, [0.5, 0.0, 0.5, 0.0]),
+        ([1.0, math.nan], math.nan, [0.0, 1.0]),
     ],
 )
 def test_what_a_segment_begins_with_takes_no_share_of_a_gradient(kind, values, initial, shares):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import jtorch
+from tests.each import each
 from tests.ops.oracle import compare
 from tests.ops.support import HAS_TORCH, needs_torch
 
@@ -285,3 +286,55 @@ def test_an_index_without_places_may_be_one_of_floats():
         assert _of_no_places(jtorch) == _of_no_places(torch)
     with pytest.raises(RuntimeError, match="Expected dtype int32/int64 for index"):
         jtorch.gather(jtorch.ones(3), 0, jtorch.ones(1))
+
+
+INF, NAN = math.inf, math.nan
+SHARES = {  # what two elements sent to place 0 of [2, 5] get of its gradient, and the start
+    ("amax", False, (-INF, -INF)): ([0.5, 0.5], [0.0, 2.0]),
+    ("amax", False, (INF, INF)): ([0.5, 0.5], [0.0, 2.0]),
+    ("amax", False, (-INF, 1.0)): ([0.0, 1.0], [0.0, 2.0]),
+    ("amin", False, (INF, INF)): ([0.5, 0.5], [0.0, 2.0]),
+    ("amin", False, (-INF, -INF)): ([0.5, 0.5], [0.0, 2.0]),
+    ("amax", True, (-INF, -INF)): ([0.0, 0.0], [1.0, 2.0]),
+    ("amin", True, (2.0, INF)): ([0.5, 0.0], [0.5, 2.0]),
+    ("amax", False, (NAN, 1.0)): ([NAN, NAN], [0.0, 2.0]),
+    ("amax", True, (NAN, NAN)): ([NAN, NAN], [NAN, 2.0]),
+}
+
+
+def _shares(L, name, reduce, include_self, values, wrap=lambda f: f):
+    def run(start, sent):
+        at = L.tensor([0, 0])
+        return getattr(L, name)(start, 0, at, sent, reduce, include_self=include_self)
+
+    start, sent = L.tensor([2.0, 5.0], requires_grad=True), L.tensor(values, requires_grad=True)
+    wrap(run)(start, sent).backward(L.tensor([1.0, 2.0]))
+    return sent.grad.tolist(), start.grad.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@each("name", ["scatter_reduce", "index_reduce"])
+@each("case", SHARES)
+def test_a_start_that_takes_no_part_has_no_share_of_a_gradient(name, case):
+    np.testing.assert_array_equal(_shares(jtorch, name, *case), SHARES[case])
+    np.testing.assert_array_equal(_shares(jtorch, name, *case, wrap=jtorch.compile), SHARES[case])
+    if HAS_TORCH:
+        np.testing.assert_array_equal(_shares(torch, name, *case), SHARES[case])
+
+
+def test_a_start_that_equals_the_extreme_has_none_either():  # PyTorch counts it: 1 / 3 each
+    assert _shares(jtorch, "scatter_reduce", "amax", False, (2.0, 2.0)) == ([0.5, 0.5], [0.0, 2.0])
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@each("name", ["scatter_reduce", "index_reduce"])
+@each("start", ["inf", "nan"])
+def test_the_gradient_of_a_product_with_two_zeros_and_what_is_not_finite_is_nan(name, start):
+    def gradient(L):
+        x, zeros = L.tensor([float(start), 1.0]), L.zeros(2, requires_grad=True)
+        getattr(L, name)(x, 0, L.tensor([0, 0]), zeros, "prod")[0].backward()
+        return zeros.grad.numpy()
+
+    assert np.isnan(gradient(jtorch)).all()
+    if HAS_TORCH:
+        assert np.isnan(gradient(torch)).all()

@@ -120,7 +120,8 @@ def _combined(
         neutral = 1 if reduce == "prod" else extreme_of(input._data.dtype, reduce)
         start = filled(index.shape, neutral, input)
         input = at_places("index_put", RuntimeError, input, start, *places, axes=axes)
-    return at_places("index_combine", RuntimeError, input, src, *places, axes=axes, reduce=reduce)
+    facts = {"axes": axes, "reduce": reduce, "include_self": include_self}
+    return at_places("index_combine", RuntimeError, input, src, *places, **facts)
 
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:

@@ -61,7 +61,9 @@ _COMBINE: dict[str, Any] = {"prod": np.multiply, "amax": np.maximum, "amin": np.
 
 
 @_in_float32
-def index_combine(x: Array, value: Array, *indices: Array, axes: Shape, reduce: str) -> Array:
+def index_combine(
+    x: Array, value: Array, *indices: Array, axes: Shape, reduce: str, include_self: bool
+) -> Array:
     """``x`` with every element of ``value`` multiplied in, or kept where it is larger or smaller."""
     _check_all(indices, x.shape, axes)
     out = np.array(x, order="C")

@@ -51,12 +51,15 @@ def _(draw):
 def _(draw):
     places = np.array([0, 2, 2, 4])
     x, value = draw.apart(5, 3), draw.apart(4, 3, shift=0.01)
-    found = [Sample((x, value, places), {"axes": (0,), "reduce": r}) for r in ("prod", "amax", "amin")]
+    facts = {"axes": (0,), "include_self": True}
+    found = [Sample((x, value, places), {"reduce": r} | facts) for r in ("prod", "amax", "amin")]
+    lowest = np.where(np.isin(np.arange(5), places)[:, None], -9.0, x)
     holes = np.array([[0.0, 1.3, 0.0], [0.7, 0.0, 0.4]])
     return [
         *found,
-        Sample((np.array([1.5, 0.0, 0.3]), holes[0], np.array([0, 0, 1])), {"axes": (0,), "reduce": "prod"}),
-        Sample((np.array([1.5, 0.0, 0.3]), holes[1], np.array([0, 2, 1])), {"axes": (0,), "reduce": "prod"}),
+        Sample((lowest, value, places), {"axes": (0,), "reduce": "amax", "include_self": False}),
+        Sample((np.array([1.5, 0.0, 0.3]), holes[0], np.array([0, 0, 1])), {"reduce": "prod"} | facts),
+        Sample((np.array([1.5, 0.0, 0.3]), holes[1], np.array([0, 2, 1])), {"reduce": "prod"} | facts),
     ]
 
 
