@@ -109,16 +109,20 @@ def _(xp, g, x, y, needs):
     if needs[1]:
         base, log = _base_and_log(xp, x, y)
         zero = xp.logical_and(xp.eq(base, 0.0), xp.ge(y, 0.0))
-        gy = g * in_dtype_of(xp, xp.where(zero, 0.0, xp.pow(x, y) * log), y)
+        power = xp.pow(x, y)
+        if not hasattr(x, "dtype") and y.dtype in HALVES:
+            power = xp.cast(power, dtype=np.dtype(np.float32))
+        gy = g * in_dtype_of(xp, xp.where(zero, 0.0, power * log), y)
     return gx, gy
 
 
 def _base_and_log(xp, x, y):
-    """The base of a power and its logarithm in the dtype of y: of a number it is taken once, in double."""
+    """The base of a power and its logarithm in the dtype of y: of a number it is taken once, in double. It
+    stays wider than 16 bits, which do not hold it."""
     if hasattr(x, "dtype"):
         return x, xp.log(x)
-    base = xp.full(x, shape=(), dtype=np.dtype(np.float64))
-    return base, xp.cast(xp.log(base), dtype=getattr(y.dtype, "numpy", y.dtype))
+    base, dtype = xp.full(x, shape=(), dtype=np.dtype(np.float64)), getattr(y.dtype, "numpy", y.dtype)
+    return base, xp.cast(xp.log(base), dtype=np.dtype(np.float32) if dtype in HALVES else dtype)
 
 
 def in_dtype_of(xp, value, x):

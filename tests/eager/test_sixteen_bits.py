@@ -14,6 +14,10 @@ import numpy as np
 import pytest
 
 import jtorch
+from tests.ops.support import HAS_TORCH
+
+if HAS_TORCH:
+    import torch
 
 NUMBERS = (3.1, 0.57142, 0.1, -1.3, 1e-9, 2, 3, 0.5, 2.5)
 OUT_OF_RANGE = (65536.0, -1e9)  # of float16; PyTorch refuses some functions such numbers
@@ -398,6 +402,49 @@ def test_attention_rounds_nothing_but_its_result(mode):
     got = mode(lambda q, k, v: attend(q, k, v))(q, k, v)
     assert got.dtype is jtorch.float16
     np.testing.assert_allclose(elements(got), elements(exact), rtol=2**-10, atol=2**-12)
+
+
+@both_modes
+@pytest.mark.parametrize("kind, dims", [("linear", 1), ("bilinear", 2), ("bicubic", 2), ("trilinear", 3)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_images_in_another_size_are_rounded_once(dtype, kind, dims, mode):
+    rng = np.random.default_rng(0)
+    values, weights = (rng.standard_normal((1, 2) + (n,) * dims).astype(np.float32) for n in (4, 7))
+
+    def run(T, wide=False, mode=lambda f: f):
+        x = T.tensor(values).to(getattr(T, dtype)).to(T.float32 if wide else getattr(T, dtype))
+        x.requires_grad_()
+        y = mode(lambda x: T.nn.functional.interpolate(x, size=(7,) * dims, mode=kind))(x)
+        y.backward(T.tensor(weights).to(getattr(T, dtype)).to(y.dtype))
+        return elements(y.detach()), elements(x.grad)
+
+    to_half = lambda a: elements(jtorch.tensor(a).to(getattr(jtorch, dtype)))  # noqa: E731
+    found = run(jtorch, mode=mode)
+    for got, wide in zip(found, run(jtorch, wide=True, mode=mode), strict=True):
+        np.testing.assert_array_equal(got, to_half(wide.astype(np.float32)))
+    if HAS_TORCH and (kind, dtype) != ("trilinear", "bfloat16"):  # where its weights have 16 bits
+        for got, theirs in zip(found, run(torch), strict=True):
+            np.testing.assert_allclose(got, theirs, rtol=2**-7 if dtype == "bfloat16" else 2**-10, atol=1e-3)
+
+
+@both_modes
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_gradient_of_a_number_s_power_does_not_round_its_logarithm(dtype, mode):
+    x = jtorch.tensor([0.5, 1.25, -2.0, 3.0], dtype=getattr(jtorch, dtype), requires_grad=True)
+    mode(lambda x: 10.0**x)(x).sum().backward()
+    exact = 10.0 ** x.detach().double() * math.log(10.0)
+    unit = 2.0**-7 if dtype == "bfloat16" else 2.0**-10
+    np.testing.assert_allclose(elements(x.grad), exact.numpy(), rtol=unit)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", ["nuc", 2, -2])
+def test_norms_by_singular_values_are_refused(dtype, order):
+    """The singular values of bfloat16 came back as float64."""
+    for T in (jtorch, torch) if HAS_TORCH else (jtorch,):
+        x = T.ones(2, 3, dtype=getattr(T, dtype))
+        with pytest.raises(RuntimeError, match="Low precision dtypes not supported"):
+            T.linalg.matrix_norm(x, order)
 
 
 @pytest.mark.parametrize("dtype", [jtorch.float16, jtorch.bfloat16], ids=DTYPES)

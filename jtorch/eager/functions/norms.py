@@ -11,6 +11,7 @@ from typing import Any
 from jtorch.eager.autocasting import autocasts
 from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.reordering import movedim
+from jtorch.eager.functions.solvers import check_floats
 from jtorch.eager.messages import long_name
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
@@ -82,6 +83,7 @@ def _largest(values: Tensor, dim: int, keepdim: bool) -> Tensor:
 
 
 def _spectral(A: Tensor, ord: Any, rows: int, columns: int, keepdim: bool) -> Tensor:
+    check_floats("linalg.matrix_norm", A)
     values = APPLY["svdvals"](movedim(A, (rows, columns), (-2, -1)))
     if ord == "nuc":
         found = values.sum(-1)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.sizes import below
-from jtorch.eager.public import Tensor, apart, autocasts, functions, integer, tensor
+from jtorch.eager.public import Tensor, apart, autocasts, functions, in_float32, integer, tensor
 from jtorch.nn.functional.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -63,6 +63,8 @@ def _resampled(
     is_bytes = input.dtype.numpy == np.uint8
     if not input.is_floating_point() and not (is_bytes and mode in _OF_BYTES):
         raise NotImplementedError(f"\"upsample_{mode}\" not implemented for '{input.dtype}'")
+    if input.dtype.itemsize == 2 and not mode.startswith("nearest"):  # weights need more than 16 bits
+        return in_float32(_resampled, input, sizes, scales, mode, align_corners, antialias)
     out = input
     along = list(enumerate(zip(sizes, scales, strict=True), 2))
     by_weights = antialias or (is_bytes and not mode.startswith("nearest"))
