@@ -14,6 +14,7 @@ from jtorch.eager.public import (
     arange,
     autocasts,
     functions,
+    in_float32,
     ops,
     reads_elements,
     tensor,
@@ -48,6 +49,9 @@ def ctc_loss(
     >>> loss.exp()  # 16 / 3: of 16 paths, "1 1", "1 blank" and "blank 1" give the label
     tensor(5.3333)
     """
+    if log_probs.dtype.itemsize == 2:  # which do not hold the logarithm of what is next to impossible
+        facts = targets, input_lengths, target_lengths, blank, reduction, zero_infinity
+        return in_float32(ctc_loss, log_probs, *facts)
     reduction = chosen(reduction, None, None)
     alone = log_probs.ndim == 2
     if alone:

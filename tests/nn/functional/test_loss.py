@@ -341,6 +341,27 @@ def test_ctc_against_a_sum_over_all_alignments():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("mode", [lambda f: f, jtorch.compile], ids=["eager", "compiled"])
+def test_ctc_in_16_bits_is_rounded_once(dtype, mode):
+    """The logarithm that stands for what cannot be is infinite in float16: gradients were NaN."""
+    scores = np.random.default_rng(0).standard_normal((5, 1, 4))
+    half = jtorch.tensor(scores).log_softmax(-1).to(getattr(jtorch, dtype))
+
+    def run(log_probs):
+        log_probs = log_probs.detach().requires_grad_()
+        target = jtorch.tensor([[1, 2]])
+        loss = mode(lambda x: F.ctc_loss(x, target, jtorch.tensor([5]), jtorch.tensor([2])))(log_probs)
+        loss.backward()
+        return loss, log_probs.grad
+
+    for found, wide in zip(run(half), run(half.float()), strict=True):
+        assert found.dtype is half.dtype
+        np.testing.assert_array_equal(
+            found.float().detach().numpy(), wide.to(half.dtype).float().detach().numpy()
+        )
+
+
 def test_ctc_errors():
     log_probs = jtorch.tensor(_log_probs(9, 3, 5))
     targets = jtorch.tensor(TARGETS)
