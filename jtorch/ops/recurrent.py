@@ -10,8 +10,12 @@ Source: https://docs.pytorch.org/docs/stable/nn.html#recurrent-layers
 
 from __future__ import annotations
 
+from functools import wraps
 from itertools import accumulate
 
+import numpy as np
+
+from jtorch.core.dtypes import HALVES
 from jtorch.core.op import composite
 from jtorch.core.sizes import remembered
 from jtorch.ops.contraction import swap
@@ -162,6 +166,24 @@ def _add(x, y):
     return y if x is None else x if y is None else x + y
 
 
+def _rounded_once(function):
+    """``function(xp, *values)``, of several steps, which computes with 16 bits in float32."""
+
+    def cast(xp, value, dtype):
+        if isinstance(value, tuple):
+            return tuple([cast(xp, part, dtype) for part in value])
+        return None if value is None else xp.cast(value, dtype=dtype)
+
+    @wraps(function)
+    def computed(xp, *values):
+        dtype = getattr(values[0].dtype, "numpy", values[0].dtype)
+        if dtype not in HALVES:
+            return function(xp, *values)
+        return cast(xp, function(xp, *cast(xp, values, np.dtype(np.float32))), dtype)
+
+    return computed
+
+
 # -- Elman ---------------------------------------------------------------------------------------------------
 
 
@@ -192,10 +214,20 @@ def _rnn_steps(xp, x, weight, state, count, reverse, relu):
     return tuple(outs)
 
 
+@_rounded_once
+def _tanh_slope(xp, out):
+    return 1.0 - out * out
+
+
+@_rounded_once
+def _relu_slope(xp, out):
+    """Not "> 0": the gradient at NaN is NaN's, as in PyTorch."""
+    return 1.0 - xp.cast(xp.le(out, 0.0), dtype=out.dtype)
+
+
 @rnn_layer.vjp
 def _(xp, g, out0, weight, h, needs, sizes, reverse, relu):
-    # not "> 0": the gradient at NaN is NaN's, as in PyTorch
-    slope = 1.0 - (xp.cast(xp.le(out0, 0.0), dtype=g[0].dtype) if relu else out0 * out0)
+    slope = _relu_slope(xp, out0) if relu else _tanh_slope(xp, out0)
     if is_loop(xp, out0, sizes):
         (dx, _), (_, dh) = looped(xp, RNN_BACK, sizes, not reverse, [g[1]], [weight], [g[0], slope])
     else:
@@ -277,6 +309,7 @@ def _lstm_steps(xp, x, weight, projection, state, cell, count, reverse):
     return tuple(found)
 
 
+@_rounded_once
 def _lstm_slopes(xp, cells, before, gates, extra):
     """What the step by step part needs, for all rows at once.
 
@@ -387,6 +420,7 @@ def _gru_steps(xp, x, weight, bias, state, count, reverse):
     return tuple(found)
 
 
+@_rounded_once
 def _gru_slopes(xp, before, gates, extra):
     """d(r, u, q) = slopes * (dh, dh, dh) + given, dn = dh * to_new + given_new; for all rows at once."""
     r, u, n, q = gates

@@ -11,6 +11,7 @@ import pytest
 import jtorch
 from jtorch.core.op import TABLE
 from tests.amp.autocast_calls import CALLS
+from tests.amp.sixteen_bits_calls import ALL
 from tests.each import each
 from tests.ops.support import HAS_TORCH, needs_torch
 
@@ -43,6 +44,18 @@ def dtype_of(library, call, lower, given):
     except (RuntimeError, NotImplementedError, TypeError, IndexError, ValueError):
         return "error"
     return str(result.dtype).partition(".")[2]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@each("name", [name for name in ALL if name not in CALLS or ALL[name] is not CALLS[name]])
+def test_everyday_calls_have_them_where_pytorch_computes(name):
+    """PyTorch refuses some of two dtypes or 16 bits that are computed here."""
+    for lower in HALVES:
+        for given in GIVEN:
+            theirs = DIFFERENT.get((name, lower, given), dtype_of(torch, ALL[name], lower, given))
+            if theirs != "error":
+                assert dtype_of(jtorch, ALL[name], lower, given) == theirs, f"autocast to {lower}, of {given}"
 
 
 @pytest.mark.slow

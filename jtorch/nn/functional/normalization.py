@@ -12,7 +12,7 @@ from typing import Any
 
 from jtorch.core import dtypes as dt
 from jtorch.core.dtypes import float32
-from jtorch.eager.public import Tensor, finfo, functions, integer, no_grad, ops, widened
+from jtorch.eager.public import Tensor, autocasts, finfo, functions, integer, no_grad, ops, widened
 from jtorch.nn.functional.padding import bordered
 
 layer_norm = functions.layer_norm
@@ -249,6 +249,14 @@ def local_response_norm(
     if math.prod(input.shape) == 0:
         return input
     around = [0, 0] * (input.ndim - 2) + [size // 2, (size - 1) // 2]
-    squares: Any = bordered(input * input, around)
-    total = sum(squares.narrow(1, place, input.shape[1]) for place in range(size))
+    add = _neighbours_added if input.ndim == 3 else _neighbours_added_wide
+    total = add(bordered(input * input, around), size, input.shape[1])
     return input / (total * (alpha / size) + k) ** beta
+
+
+def _neighbours_added(squares: Any, size: int, channels: int) -> Any:
+    return sum(squares.narrow(1, place, channels) for place in range(size))
+
+
+# of images and more: PyTorch pools volumes there, which its autocast computes in float32
+_neighbours_added_wide = autocasts(cpu="float32")(_neighbours_added)
