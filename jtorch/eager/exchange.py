@@ -293,23 +293,31 @@ _OPERATORS: dict[Any, Callable] = {
 def _array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
     """An operator between an array and a tensor is the tensor's, tape included; the dtype is NumPy's.
 
-    Any other of NumPy's functions computes on the bare elements, and what it gives is a tensor again, as in
-    PyTorch; where a tensor requires grad that would lose the tape: it is a TypeError.
+    Any other of NumPy's functions and their methods (``np.add.reduce``) compute on the bare elements, and
+    what they give is a tensor again, as in PyTorch, but for ``outer`` and the arrays of ``out``. Where a
+    tensor requires grad that would lose the tape: it is a TypeError; so is a tensor that is written to.
     """
     if method == "__call__" and not options and ufunc in _OPERATORS:
         return _OPERATORS[ufunc](*_of_one_dtype(inputs, [_operand(value) for value in inputs]))
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-    tensors = [value for value in inputs if isinstance(value, Tensor)]
-    handed = options.keys() & {"out", "where"}  # memory that is written to, or not
-    lost = any(map(_on_tape, tensors)) or is_dual(*tensors)
-    if method == "__call__" and not handed and not lost:
-        plain = [_concrete(v, f"np.{name}") if isinstance(v, Tensor) else v for v in inputs]
-        return _as_tensors(ufunc(*plain, **options))
-    raise TypeError(
-        f"np.{name} on a Tensor: NumPy would compute on its elements and gradients would be lost. Use "
-        "jtorch's own "
-        f"function of that kind, or np.{name}(tensor.detach().numpy()) for an array that has no gradient."
-    )
+    written = inputs[:1] if method == "at" else options.get("out", ())
+    if any(isinstance(value, Tensor) for value in written):
+        raise TypeError(
+            f"np.{name}: NumPy writes to arrays, not to a Tensor. Use jtorch's own function of that kind, or "
+            "hand in the array that shares its memory, tensor.numpy()."
+        )
+    tensors = [value for value in (*inputs, options.get("where")) if isinstance(value, Tensor)]
+    if any(map(_on_tape, tensors)) or is_dual(*tensors):
+        raise TypeError(
+            f"np.{name} on a Tensor: NumPy would compute on its elements and gradients would be lost. Use "
+            "jtorch's own "
+            f"function of that kind, or np.{name}(tensor.detach().numpy()) for an array that has no gradient."
+        )
+    plain = [_concrete(v, f"np.{name}") if isinstance(v, Tensor) else v for v in inputs]
+    if isinstance(options.get("where"), Tensor):
+        options["where"] = _concrete(options["where"], f"np.{name}")
+    found = getattr(ufunc, method)(*plain, **options)
+    return found if written or method in ("at", "outer") else _as_tensors(found)
 
 
 def _as_tensors(found: Any) -> Any:
