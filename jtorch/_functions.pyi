@@ -801,6 +801,7 @@ from jtorch.amp.autocast_mode import set_autocast_cpu_dtype as set_autocast_cpu_
 from jtorch.amp.autocast_mode import set_autocast_cpu_enabled as set_autocast_cpu_enabled
 from jtorch.amp.autocast_mode import set_autocast_dtype as set_autocast_dtype
 from jtorch.amp.autocast_mode import set_autocast_enabled as set_autocast_enabled
+from jtorch.amp.autocast_mode import set_autocast_gpu_dtype as set_autocast_gpu_dtype
 from jtorch.compat.legacy import set_default_tensor_type as set_default_tensor_type
 from jtorch.core.settings import set_deterministic_debug_mode as set_deterministic_debug_mode
 from jtorch.core.settings import set_float32_matmul_precision as set_float32_matmul_precision

@@ -28,6 +28,7 @@ _GIVEN = {
         "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype", "is_autocast_cache_enabled",
         "is_autocast_cpu_enabled", "is_autocast_enabled", "set_autocast_cache_enabled",
         "set_autocast_cpu_dtype", "set_autocast_cpu_enabled", "set_autocast_dtype", "set_autocast_enabled",
+        "set_autocast_gpu_dtype",
     ),
     "jtorch.eager.factors": (
         "geqrf", "lu_unpack", "orgqr", "ormqr", "triangular_solve",

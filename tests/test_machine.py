@@ -100,7 +100,7 @@ def test_mixed_precision_for_a_gpu_is_off():
     with pytest.warns(UserWarning, match="CUDA is not available"), jtorch.autocast("cuda"):
         pass
     with pytest.warns(UserWarning, match="is not available.  Disabling"):
-        jtorch.cuda.amp.GradScaler()
+        jtorch.amp.GradScaler("cuda")
     scaler = jtorch.amp.GradScaler(enabled=False)
     p = jtorch.nn.Parameter(jtorch.ones(1))
     optimizer = jtorch.optim.SGD([p], lr=0.5)

@@ -164,12 +164,13 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Switch autocast on or off for this thread, until it is switched again or the block around it ends.
 
-    Raises RuntimeError for switching it on where it cannot be.
+    Where there is no CUDA it can be on for "cuda", and changes nothing. Raises RuntimeError for switching it
+    on for devices that are never here.
     """
     if isinstance(device_type, bool):  # of a GPU
         enabled, device_type = device_type, "cuda"
     device_type = _kind(device_type, "set_autocast_enabled")
-    if enabled and device_type != "cpu" and not (device_type == "cuda" and cuda_is_available()):
+    if enabled and device_type not in _SUPPORTED:
         raise RuntimeError(
             f"set_autocast_enabled({device_type!r}, True): there is no {device_type.upper()} here"
         )
@@ -227,6 +228,11 @@ def get_autocast_gpu_dtype() -> dtype:
     return get_autocast_dtype("cuda")
 
 
+def set_autocast_gpu_dtype(dtype: dtype) -> None:
+    """``set_autocast_dtype("cuda", dtype)``"""
+    set_autocast_dtype("cuda", dtype)
+
+
 def is_autocast_cpu_enabled() -> bool:
     """``is_autocast_enabled("cpu")``"""
     return is_autocast_enabled("cpu")
@@ -245,6 +251,18 @@ def get_autocast_cpu_dtype() -> dtype:
 def set_autocast_cpu_dtype(dtype: dtype) -> None:
     """``set_autocast_dtype("cpu", dtype)``"""
     set_autocast_dtype("cpu", dtype)
+
+
+def warn_of_early_name(name: str, device_type: str, by_keyword: bool = False) -> None:
+    """Say that ``torch.amp`` has what was called as ``torch.cuda.amp.autocast`` or the like, in PyTorch's
+    words."""
+    told = f"args..., device_type='{device_type}'" if by_keyword else f"'{device_type}', args..."
+    warnings.warn(
+        f"`torch.{device_type}.amp.{name}(args...)` is deprecated. Please use `torch.amp.{name}({told})` "
+        "instead.",
+        FutureWarning,
+        stacklevel=3,
+    )
 
 
 # -- custom Functions --------------------------------------------------------------------------------------

@@ -11,6 +11,10 @@ from jtorch.core.errors import CompileError
 from jtorch.core.op import CONTEXT
 from jtorch.nn import functional as F
 from jtorch.utils.checkpoint import checkpoint
+from tests.ops.support import HAS_TORCH
+
+if HAS_TORCH:
+    import torch
 
 MODES = {"eager": lambda f: f, "compiled": jtorch.compile}
 
@@ -111,7 +115,7 @@ def test_it_is_switched_for_the_thread_by_functions():
 
 
 def test_early_names_say_the_same():
-    with jtorch.cpu.amp.autocast(dtype=jtorch.float16):
+    with pytest.warns(FutureWarning), jtorch.cpu.amp.autocast(dtype=jtorch.float16):
         assert jtorch.is_autocast_cpu_enabled() and jtorch.get_autocast_cpu_dtype() is jtorch.float16
         jtorch.set_autocast_cpu_enabled(False)
         assert (X @ X.T).dtype is jtorch.float32
@@ -128,10 +132,53 @@ def test_what_cannot_be_on_is_off_with_a_warning_or_an_error():
         jtorch.autocast(jtorch.bfloat16)
     with pytest.raises(RuntimeError, match="'vulkan'"):
         jtorch.autocast("vulkan")
-    with pytest.raises(RuntimeError, match="there is no CUDA here"):
-        jtorch.set_autocast_enabled("cuda", True)
+    with pytest.raises(RuntimeError, match="there is no MPS here"):
+        jtorch.set_autocast_enabled("mps", True)
     with pytest.raises(RuntimeError, match="autocast lowers to"):
         jtorch.set_autocast_dtype("cpu", jtorch.float64)
+
+
+@pytest.mark.filterwarnings("ignore:torch.set_autocast_gpu_dtype:DeprecationWarning")
+@pytest.mark.parametrize("switch", [(True,), ("cuda", True), ("cuda:0", True)])
+def test_switched_on_for_cuda_it_leaves_the_cpu_alone(switch):
+    """Also where there is no such device, as in PyTorch."""
+    for L in (jtorch, torch) if HAS_TORCH else (jtorch,):
+        x = L.ones(2, 2)
+        before = L.get_autocast_dtype("cuda")
+        try:
+            L.set_autocast_enabled(*switch)
+            L.set_autocast_gpu_dtype(L.bfloat16)
+            assert L.is_autocast_enabled() and L.is_autocast_enabled("cuda")
+            assert not L.is_autocast_enabled("cpu")
+            assert (x @ x).dtype is L.float32 and L.get_autocast_dtype("cuda") is L.bfloat16
+            if L is jtorch:
+                assert jtorch.compile(lambda x: x @ x)(x).dtype is jtorch.float32
+        finally:
+            L.set_autocast_enabled("cuda", False)
+            L.set_autocast_dtype("cuda", before)
+        assert not L.is_autocast_enabled("cuda")
+
+
+EARLY = {
+    "cuda.amp.autocast": lambda L: L.cuda.amp.autocast(enabled=False),
+    "cuda.amp.GradScaler": lambda L: L.cuda.amp.GradScaler(enabled=False),
+    "cpu.amp.autocast": lambda L: L.cpu.amp.autocast(),
+    "cpu.amp.GradScaler": lambda L: L.cpu.amp.GradScaler(),
+    "cuda.amp.custom_fwd": lambda L: L.cuda.amp.custom_fwd(lambda ctx, x: x),
+    "cuda.amp.custom_fwd with": lambda L: L.cuda.amp.custom_fwd(cast_inputs=L.float32),
+    "cuda.amp.custom_bwd": lambda L: L.cuda.amp.custom_bwd(lambda ctx, x: x),
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_early_names_say_where_they_are_now(name):
+    told = []
+    for L in (jtorch, torch) if HAS_TORCH else (jtorch,):
+        with pytest.warns(FutureWarning, match="is deprecated. Please use `torch.amp") as caught:
+            assert callable(EARLY[name](L)) or "Scaler" in name
+        told.append([(str(w.message), w.filename) for w in caught])
+    assert told[0] == told[-1]
+    assert [file for _, file in told[0]] == [__file__]
 
 
 # -- what it casts -------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def test_it_is_switched_for_the_thread_by_functions(there):
         assert jtorch.get_autocast_dtype("cpu") is jtorch.bfloat16 and (x @ x).dtype is WIDE
         jtorch.set_autocast_enabled("cuda", True)
         assert (x @ x).dtype is jtorch.bfloat16
-        with jtorch.cuda.amp.autocast():
+        with pytest.warns(FutureWarning), jtorch.cuda.amp.autocast():
             assert (x @ x).dtype is HALF
         jtorch.set_autocast_enabled(False)
         assert (x @ x).dtype is WIDE
@@ -262,7 +262,7 @@ def test_a_step_is_the_one_that_is_cast_by_hand(compiled):
 @pytest.mark.usefixtures("cuda")
 def test_a_scaler_leaves_out_a_step_whose_gradients_overflow():
     w = jtorch.full((2, 2), 200.0, device="cuda", requires_grad=True)
-    optimizer, scaler = jtorch.optim.SGD([w], lr=1.0), jtorch.cuda.amp.GradScaler(init_scale=2.0**15)
+    optimizer, scaler = jtorch.optim.SGD([w], lr=1.0), jtorch.amp.GradScaler("cuda", init_scale=2.0**15)
     with jtorch.autocast("cuda"):
         loss = (w @ w).float().mean()
     scaler.scale(loss).backward()
@@ -310,11 +310,9 @@ def test_a_trainer_runs_steps_under_the_autocast_of_its_task_s_device(there):
 
 
 def test_without_a_device_it_warns_and_does_nothing():
-    with pytest.warns(UserWarning, match="CUDA is not available"), jtorch.cuda.amp.autocast():
+    with pytest.warns(UserWarning, match="CUDA is not available"), jtorch.autocast("cuda"):
         assert not jtorch.is_autocast_enabled("cuda")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with jtorch.autocast("cuda", enabled=False):
             assert not jtorch.is_autocast_enabled("cuda")
-    with pytest.raises(RuntimeError, match="there is no CUDA here"):
-        jtorch.set_autocast_enabled("cuda", True)
