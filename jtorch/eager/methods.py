@@ -83,6 +83,7 @@ def _install_operators() -> None:
     others: dict[str, Any] = {
         "matmul": products.matmul, "rmatmul": _reflected(products.matmul), "rtruediv": _reciprocal_times,
     }  # fmt: skip
+    others |= {"div": APPLY["div"], "rdiv": _reciprocal_times}  # Python 2's names, which PyTorch has
     for symbol, function in others.items():
         setattr(Tensor, f"__{symbol}__", function)
 
@@ -113,6 +114,7 @@ def _install_methods() -> None:
             setattr(Tensor, name, function if _is_plain(function) else accepting(function, out=False))
     for symbol, name in _OPERATORS.items():
         setattr(Tensor, f"__i{symbol}__", inplace.in_place(BY_NAME[name], APPLY[name]))
+    Tensor.__idiv__ = Tensor.__itruediv__  # type: ignore[attr-defined]
     setattr(Tensor, "__getitem__", indexing.getitem)  # noqa: B010 - a plain assignment is a type error
     setattr(Tensor, "__setitem__", indexing.setitem)  # noqa: B010
     for name in ("copy_", "zero_", "fill_"):

@@ -9,6 +9,10 @@ import pytest
 
 import jtorch
 import jtorch.nn.functional as F
+from tests.ops.support import HAS_TORCH
+
+if HAS_TORCH:
+    import torch
 
 X = jtorch.tensor([3.0, -1.0])
 TENSORS = {"float32": X, "float16": X.half(), "bfloat16": X.bfloat16()}
@@ -110,3 +114,14 @@ def test_what_need_not_be_there_beside_other_dtypes():
     assert found.item() == pytest.approx(0.6265, abs=1e-4)
     found = F.binary_cross_entropy_with_logits(x, x, weight=jtorch.tensor([1.0, 2.0]).double())
     assert found.item() == pytest.approx(0.4699, abs=1e-4)
+
+
+def test_division_under_python_2_s_names():
+    for L in (jtorch, torch) if HAS_TORCH else (jtorch,):
+        x, n = L.tensor([2.0, 4.0]), L.tensor([2, 4])
+        assert x.__rdiv__(8.0).tolist() == n.__rdiv__(8).tolist() == [4.0, 2.0]
+        assert x.__div__(8.0).tolist() == [0.25, 0.5]
+        assert x.__rdiv__(L.ones(2)).tolist() == [0.5, 0.25]
+        assert x.__idiv__(2.0) is x
+        assert x.tolist() == [1.0, 2.0]
+    assert jtorch.compile(lambda x: x.__rdiv__(8.0))(jtorch.tensor([2.0])).tolist() == [4.0]
