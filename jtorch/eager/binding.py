@@ -20,7 +20,7 @@ from jtorch.eager.autocasting import computed, uncast
 from jtorch.eager.joined import joined
 from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
-from jtorch.eager.reflected import answer, is_asked, overridden
+from jtorch.eager.reflected import answer, is_asked, overridden, speaks_for_itself
 from jtorch.eager.signatures import accepting_source
 from jtorch.eager.sixteen_bits import HALVES, any_half, any_half_of_host, is_half, through_float32
 from jtorch.eager.source import apply_source, faced_source, named_source
@@ -99,7 +99,7 @@ def cast_all(op: Op, context: Any, values: tuple, of_tensors: tuple = ()) -> tup
     known = _TARGETS.get(key)
     if known is not None:
         return (*values[:skip], *[_cast(op, context, v, known) for v in values[skip:]])
-    if len(values) == 2 and is_asked(op.name, values[1]):
+    if len(values) == 2 and (is_asked(op.name, values[1]) or speaks_for_itself(op.name, values[0])):
         return NotImplemented  # type: ignore[return-value]
     # NumPy's numbers are weak, as Python's are, and so is what stands for one
     values = tuple(

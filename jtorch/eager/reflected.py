@@ -34,6 +34,11 @@ def is_asked(name: str, other: Any) -> bool:
     return name in METHODS and hasattr(type(other), METHODS[name])
 
 
+def speaks_for_itself(name: str, first: Any) -> bool:
+    """The same of the first operand of the op called ``name``, which is no tensor: a sparse one."""
+    return name in METHODS and hasattr(type(first), "__torch_function__")
+
+
 def overridden(name: str, given: dict[str, Any], error: AttributeError) -> Any:
     """What an argument of the function ``jtorch.<name>(**given)``, which failed with ``error``, makes of it.
     Raises PyTorch's error where there is none that does."""
@@ -46,7 +51,11 @@ def overridden(name: str, given: dict[str, Any], error: AttributeError) -> Any:
 
 
 def answer(name: str, tensor: Any, other: Any) -> Any:
-    """What ``other`` says. Raises TypeError where it does not know either."""
+    """What ``other`` says, or what stands where a tensor does. Raises TypeError where it does not know
+    either."""
+    if speaks_for_itself(name, tensor):
+        assert higher.named is not None
+        return type(tensor).__torch_function__(higher.named(name), (type(tensor),), (tensor, other), {})
     found = getattr(type(other), METHODS[name])(other, tensor)
     if found is NotImplemented:
         raise TypeError(f"{name}(): argument must be Tensor or a number, not {type(other).__name__}.")

@@ -192,6 +192,12 @@ class SparseTensor:
     def cuda(self, device: Any = None) -> SparseTensor:
         return self.to("cuda" if device is None else device)
 
+    def half(self) -> SparseTensor:
+        return self._with(self._v.half())
+
+    def bfloat16(self) -> SparseTensor:
+        return self._with(self._v.bfloat16())
+
     def float(self) -> SparseTensor:
         return self._with(self._v.float())
 
@@ -206,6 +212,21 @@ class SparseTensor:
 
     def detach(self) -> SparseTensor:
         return self._with(self._v.detach())
+
+    @property
+    def data(self) -> SparseTensor:
+        """The same memory without the tape."""
+        return self.detach()
+
+    @data.setter
+    def data(self, other: SparseTensor) -> None:
+        if not isinstance(other, SparseTensor):
+            raise RuntimeError(
+                f"a sparse tensor's data is another sparse tensor, not a {type(other).__name__}"
+            )
+        self._check_shape(other)
+        requires_grad = self.requires_grad
+        self._take(other.detach()).requires_grad_(requires_grad)
 
     def zero_(self) -> SparseTensor:
         """None of its elements are left."""
@@ -271,6 +292,8 @@ class SparseTensor:
 
     __rmul__ = __mul__
 
+    add, sub, mul = __add__, __sub__, __mul__
+
     def mul_(self, other: Any) -> SparseTensor:
         """The same in place: what clips gradients scales them so."""
         return self._take(self * other)
@@ -280,6 +303,8 @@ class SparseTensor:
             self._check_shape(other)
             return self._with(self._v / other[tuple(self._i)])
         return self._with(self._v / other)
+
+    div = __truediv__
 
     def div_(self, other: Any) -> SparseTensor:
         """By a number: what averages gradients over processes or steps divides them so."""
@@ -299,6 +324,25 @@ class SparseTensor:
 
     def sqrt(self) -> SparseTensor:
         return self.coalesce()._with(self.coalesce()._v.sqrt())
+
+    def pow(self, exponent: Any) -> SparseTensor:
+        """Each element to a power, a number but 0: that would make 1 of the elements that are not there."""
+        if isinstance(exponent, (Tensor, SparseTensor)):
+            raise NotImplementedError("pow() of a sparse tensor: the exponent must be a number")
+        if exponent == 0:
+            raise RuntimeError(
+                "pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense"
+            )
+        mine = self.coalesce()
+        values = mine._v.pow(exponent)
+        if values.dtype is not mine.dtype:
+            raise RuntimeError(f"pow() of a sparse tensor: a result of {values.dtype} is no {mine.dtype}")
+        return mine._with(values)
+
+    __pow__ = pow
+
+    def square(self) -> SparseTensor:
+        return self.pow(2)
 
     def norm(self, p: Any = "fro") -> Tensor:
         """The ``p``-norm of all elements, 0-d: those at the same indices are added first."""

@@ -78,6 +78,29 @@ CASES = {
         s * d,
     ],
     "dtypes": lambda L, s, d: [s.double(), s.to(L.float64), (s * 2).long(), L.eye(3) + s.long()],
+    "functions": lambda L, s, d: [
+        L.mul(s, 2),
+        L.div(s, 2),
+        L.add(s, s),
+        L.sub(s, s),
+        L.add(d, s),
+        L.mul(s, s),
+        s.mul(2),
+        s.add(s),
+        s.sub(s),
+        s.div(4),
+    ],
+    "powers": lambda L, s, d: [
+        s**2,
+        s.pow(3),
+        s.abs() ** 0.5,
+        s**-1,
+        s.coalesce().square(),
+        L.pow(s, 2),
+        (s * 2).long() ** 2,
+        s.half() ** 2,
+    ],
+    "data": lambda L, s, d: [s.data, s.requires_grad_().data.requires_grad, (s * 2).data],
     "copies": lambda L, s, d: [s.clone(), s.detach(), s.cpu()],
     "softmax": lambda L, s, d: [L.sparse.softmax(s, 1), L.sparse.softmax(s, 0), L.sparse.log_softmax(s, 1)],
     "rows": lambda L, s, d: [
@@ -122,6 +145,34 @@ def _gradients(L):
 def test_gradients_reach_the_values_and_the_matrix():
     torch = pytest.importorskip("torch")
     assert _gradients(jtorch) == _gradients(torch)
+
+
+def test_gradients_of_a_power():
+    values = jtorch.tensor([1.0, 4.0], requires_grad=True)
+    (jtorch.sparse_coo_tensor([[0, 2]], values, (4,)) ** 2).to_dense().sum().backward()
+    assert values.grad.tolist() == [2.0, 8.0]
+
+
+def test_data_is_set_to_that_of_another():
+    """It was an attribute like any other: nothing changed."""
+    shown = []
+    for L in (jtorch, pytest.importorskip("torch")):
+        s = _made(L).requires_grad_()
+        s.data = (_made(L) * 2).coalesce()
+        shown.append((s.to_dense().tolist(), s.requires_grad, s._nnz(), s.is_leaf))
+        with pytest.raises(RuntimeError):
+            s.data = L.ones(3, 3)
+    assert shown[0] == shown[1]
+
+
+@each("exponent", [0, 0.0, 0.5])
+def test_powers_that_would_be_dense_or_of_another_dtype_are_refused(exponent):
+    for L in (jtorch, pytest.importorskip("torch")):
+        s = (_made(L) * 2).long() if exponent else _made(L)
+        with pytest.raises(RuntimeError, match=r"cannot raise to zeroth power|result type Float|a result of"):
+            s**exponent
+    with pytest.raises(NotImplementedError, match="the exponent must be a number"):
+        _made(jtorch).pow(jtorch.tensor(2.0))
 
 
 def test_gradients_of_the_product_of_two():
