@@ -292,7 +292,13 @@ class SparseTensor:
 
     __rmul__ = __mul__
 
-    add, sub, mul = __add__, __sub__, __mul__
+    def add(self, other: Any, *, alpha: Any = 1) -> Any:
+        return self + (other if alpha == 1 else other * alpha)
+
+    def sub(self, other: Any, *, alpha: Any = 1) -> Any:
+        return self - (other if alpha == 1 else other * alpha)
+
+    mul = __mul__
 
     def mul_(self, other: Any) -> SparseTensor:
         """The same in place: what clips gradients scales them so."""

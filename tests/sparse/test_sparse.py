@@ -86,8 +86,9 @@ CASES = {
         L.add(d, s),
         L.mul(s, s),
         s.mul(2),
-        s.add(s),
-        s.sub(s),
+        s.add(s, alpha=2),
+        s.sub(s, alpha=3),
+        L.add(s, s, alpha=2),
         s.div(4),
     ],
     "powers": lambda L, s, d: [
