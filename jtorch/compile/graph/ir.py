@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.dtypes import HALVES
 from jtorch.core.errors import GraphError, Source
 from jtorch.core.op import BY_NAME, Kind, Op, infer, output_dtypes
 from jtorch.core.sizes import shape_of
@@ -243,9 +244,16 @@ def _fault(eqn: Eqn, known: set[Var]) -> str | None:
             return f"{eqn.op.name} of shape {shape} has an argument that is not broadcast: {wrong[0]}"
     types = infer_types(eqn)
     for var, wanted in zip(eqn.outputs, types, strict=True):
-        if var.type != wanted:
+        if var.type != wanted and not _is_unrounded(eqn, wanted):
             return f"{eqn.op.name} gives {wanted}, the variable says {var.type}"
     return None
+
+
+def _is_unrounded(eqn: Eqn, wanted: Type) -> bool:
+    """Whether it is a product of floats of 16 bits that gives its sums, in float32: see ``halves.py``."""
+    if eqn.op.kind is not Kind.CONTRACTION or not all(a.dtype in HALVES for a in eqn.inputs):
+        return False
+    return eqn.outputs[0].type == Type(np.dtype(np.float32), wanted.shape)
 
 
 def infer_types(eqn: Eqn) -> list[Type]:

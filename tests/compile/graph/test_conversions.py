@@ -126,6 +126,14 @@ def test_activations_under_autocast_take_less_memory(make, dtype):
         np.testing.assert_allclose(p, q, rtol=0.05, atol=2e-3)
 
 
+@pytest.mark.parametrize("dtype", [jtorch.bfloat16, jtorch.float16], ids=str)
+def test_graphs_are_checked_as_they_are_compiled(dtype, monkeypatch):
+    monkeypatch.setenv("JTORCH_CHECK", "1")
+    x = jtorch.randn(16, 64)
+    losses, *_ = trained(perceptron, dtype, True, x)
+    np.testing.assert_allclose(losses, trained(perceptron, dtype, False, x)[0], rtol=2e-3)
+
+
 def test_a_later_backward_is_kept_16_bits_for():
     jtorch.manual_seed(0)
     model = perceptron()

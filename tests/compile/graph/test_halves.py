@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from jtorch.compile.graph.halves import Multiplies, has_halves, narrowed, widened
-from jtorch.compile.graph.ir import Eqn, Graph, Literal, Type, Var
+from jtorch.compile.graph.ir import Eqn, Graph, Literal, Type, Var, check
 from jtorch.core.dtypes import HALVES
-from jtorch.core.errors import Source
+from jtorch.core.errors import GraphError, Source
 from jtorch.core.op import BY_NAME
 
 FLOAT32 = np.dtype(np.float32)
@@ -56,6 +56,19 @@ def test_casts_around_products_are_left_out(half):
     assert (found.inputs, found.outputs) == ((a, b), f.outputs)
     names = [e.op.name for e in product(d, e, f, c, inputs=(a, b), outputs=(*c.outputs, *f.outputs)).eqns]
     assert names == ["matmul", "cast"]
+
+
+@pytest.mark.parametrize("half", sorted(HALVES, key=str), ids=str)
+@pytest.mark.parametrize("by", Multiplies, ids=lambda by: by.name)
+def test_what_products_give_obeys_the_rules_of_graphs(half, by):
+    a, b = (Var(Type(half, (3, 3))) for _ in range(2))
+    d, e = (eqn("cast", (x,), FLOAT32) for x in (a, b))
+    f = eqn("matmul", (*d.outputs, *e.outputs), FLOAT32)
+    check(narrowed(Graph("f", (a, b), (d, e, f), f.outputs), by))
+    other = next(iter(HALVES - {half}))
+    for inputs, dtype in (((a, b), other), ((a, b), np.dtype(np.float64)), ((a, *e.outputs), FLOAT32)):
+        with pytest.raises(GraphError, match="matmul"):
+            check(Graph("f", (a, b), (e, g := eqn("matmul", inputs, dtype)), g.outputs))
 
 
 def test_casts_of_two_dtypes_stay():
