@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.graph.finalise import finalise
 from jtorch.compile.graph.interpret import evaluate, interpret
 from jtorch.compile.graph.ir import Graph
 from jtorch.compile.graph.passes import Fuel, optimise
@@ -63,7 +62,7 @@ class _Search:
         self.tolerance = Tolerance(program.graph, self.arguments, BUDGET)
         self.expected = interpret(program.graph, self.arguments)
         fuel = Fuel(_PLENTY)
-        self.graph = finalise(optimise(program.graph, fuel))
+        self.graph = program.ready(fuel)
         self.rewrites = int(_PLENTY - fuel.left)  # burnt by the passes
         fuse(self.graph, fuel)
         self.total = int(_PLENTY - fuel.left)  # and by fusion, too
@@ -74,6 +73,7 @@ class _Search:
         plan = self.program.planned(Fuel(_PLENTY))
         if self._wrong(plan, PYTHON):
             return self._not_passes(plan)
+        plan = self.program.planned(Fuel(_PLENTY), CPU.multiplies)
         if self._wrong(plan, CPU):
             if plan.runs and not self._wrong(replace(plan, runs=()), CPU):
                 return Verdict("tiles", "Right step by step, wrong where threads go through steps by tiles.")
@@ -105,7 +105,7 @@ class _Search:
         return Verdict("passes", f"{name} rewrites\n{_changes(before, after)}", first)
 
     def _interpreted(self, fuel: int) -> list[np.ndarray]:
-        return interpret(finalise(optimise(self.program.graph, Fuel(fuel))), self.arguments)
+        return interpret(self.program.ready(Fuel(fuel)), self.arguments)
 
     # -- fusion, source and machine code -------------------------------------------------------------------
 

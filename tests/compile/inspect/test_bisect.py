@@ -17,6 +17,7 @@ from jtorch.compile.inspect.repro import Recorder
 from jtorch.compile.inspect.stages import Machine
 from jtorch.compile.plan.plan import Where
 from jtorch.compile.run.targets import PYTHON
+from jtorch.native import packed
 
 pytestmark = pytest.mark.slow
 
@@ -210,6 +211,30 @@ def test_a_forward_with_backward_outside(tmp_path):
     program = loaded(path)
     assert Path(path).name == "lambda.py" and len(program.outputs) == 3  # two results, one gradient
     assert bisect(program).stage == "none"
+
+
+@pytest.mark.parametrize("dtype", [jtorch.bfloat16, jtorch.float16], ids=str)
+def test_arguments_of_16_bits(dtype, tmp_path):
+    f = jtorch.compile(lambda x, w: (x @ w).tanh() @ w)
+    x, w = jtorch.randn(5, 4).to(dtype), jtorch.randn(4, 4).to(dtype).requires_grad_()
+    f(x, w)
+    program = loaded(f.save_repro(tmp_path, x, w))
+    for found, given in zip(program.arguments(), (x, w, jtorch.arange(20).cos().to(dtype)), strict=True):
+        assert found.dtype == program.inputs[0].dtype
+        assert found.tobytes() == given.detach().numpy().tobytes()
+    assert bisect(program).stage == "none"
+
+
+def test_machine_code_multiplies_factors_of_16_bits(tmp_path, monkeypatch):
+    """As in a call, so that what is wrong there is found."""
+    f = jtorch.compile(lambda x, w: (x @ w) @ w)
+    x, w = (jtorch.randn(4, 4).bfloat16() for _ in range(2))
+    f(x, w)
+    program = loaded(f.save_repro(tmp_path, x, w))
+    kernel = packed.kernel
+    monkeypatch.setattr(packed, "kernel", lambda kind, *way: kernel("f16" if kind == "bf16" else kind, *way))
+    verdict = bisect(program)
+    assert verdict.stage == "machine code" and "= matmul(" in verdict.told
 
 
 def test_spread_memory_shares_nothing(script):
