@@ -39,7 +39,7 @@ def product(x, y):
     out = np.full(shape, np.nan, np.float32)
     plan = contraction._Plan(call, shape, False)
     if status := plan.run(x, y, out, None):
-        raise Refused(status)
+        raise RefusedError(status)
     return out, call
 
 
@@ -84,10 +84,10 @@ def test_no_memory_is_a_status(monkeypatch):
     address = ctypes.cast(none, ctypes.c_void_p).value
     monkeypatch.setattr(converted, "memory_functions", lambda: (address, 0))
     x = np.ones((16, 16), np.float16)
-    with pytest.raises(Refused) as why:
+    with pytest.raises(RefusedError) as why:
         product(x, x)
     assert Executor.decode(why.value.args[0])[1] == packed.NO_MEMORY
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """With the status."""

@@ -17,7 +17,7 @@ from jtorch.compile.inspect.repro import Recorder
 from jtorch.compile.inspect.stages import Machine
 from jtorch.compile.plan.plan import Where
 from jtorch.compile.run.targets import PYTHON
-from jtorch.native import packed
+from jtorch.native import converted
 
 pytestmark = pytest.mark.slow
 
@@ -231,8 +231,8 @@ def test_machine_code_multiplies_factors_of_16_bits(tmp_path, monkeypatch):
     x, w = (jtorch.randn(4, 4).bfloat16() for _ in range(2))
     f(x, w)
     program = loaded(f.save_repro(tmp_path, x, w))
-    kernel = packed.kernel
-    monkeypatch.setattr(packed, "kernel", lambda kind, *way: kernel("f16" if kind == "bf16" else kind, *way))
+    of_float16 = converted.kernel("f16")
+    monkeypatch.setattr(converted, "kernel", lambda kind: of_float16)
     verdict = bisect(program)
     assert verdict.stage == "machine code" and "= matmul(" in verdict.told
 
