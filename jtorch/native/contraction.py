@@ -47,6 +47,10 @@ _LONG_INNER, _PER_ROW, _MOST_ROWS, _FILLED = 2048, 2, 8192, 0.9
 # 174, for 40 x 200 x 800 112 and not 131; in chunks of 32 columns 10 x 1024 x 3000 takes 1.45 times as long.
 _FEW_ROWS, _LEAST_CHUNK = 64, 64
 
+# Of the elements of a factor, and of some more: a third of all columns, as of queries among keys and values,
+# is near.
+_FAR, _FEW = 4, 64
+
 FAILURES = {
     blas.TOO_LARGE: Failure(FailureKind.VALUE, "a size of a matrix product does not fit BLAS's 32 bits"),
     packed.NO_MEMORY: Failure(FailureKind.VALUE, "there is no memory for the blocks of a matrix product"),
@@ -115,9 +119,9 @@ class Call:
         assert self.matrices is not None
         sizes[which] = piece.range[1] - piece.range[0]
         batch, rows, columns, inner = sizes
-        item, far = self.item_out, list(_only(self.product.batch)[1:])
-        spans = self._spans(far, batch, rows, columns, inner) if self.dtype in HALVES else None
-        apart = [stride * item for stride in far]
+        item = self.item_out
+        spans = self.spans(batch, rows, columns, inner) if self.dtype in HALVES else None
+        apart = [stride * item for stride in _only(self.product.batch)[1:]]
         chunk = self._chunk(batch, rows, columns, inner)
         if chunk < columns:
             batch, columns, apart = columns // chunk, chunk, [0, chunk * item, chunk * item]
@@ -129,11 +133,12 @@ class Call:
         ]  # fmt: skip
         return words if spans is None else converted.words(words, self.by_blas, spans)
 
-    def _spans(self, far: list[int], batch: int, rows: int, columns: int, inner: int) -> tuple[int, int]:
+    def spans(self, batch: int, rows: int, columns: int, inner: int) -> tuple[int, int]:
         """How many elements of each factor, from its first one on, BLAS may read."""
         assert self.matrices is not None
         x, y, _ = self.matrices
-        matrices = (x, (rows, inner), far[0]), (y, (inner, columns), far[1])
+        _, in_x, in_y, _ = _only(self.product.batch)
+        matrices = (x, (rows, inner), in_x), (y, (inner, columns), in_y)
         spans = []
         for matrix, (outer, along), apart in matrices:
             outer, along = (along, outer) if matrix.transposed else (outer, along)
@@ -193,14 +198,27 @@ def call_of(product: Product, dtype: np.dtype) -> Call:
 
 def _of_halves(wide: Call, dtype: np.dtype) -> Call:
     """The same product of 16-bit factors."""
+    if wide.shared is None and not _is_near(wide):
+        wide = _own(wide.product, wide.dtype, Way.PACKED)
     if wide.shared is not None:
-        shared = [
-            *packed.describe(wide.product, dtype.itemsize, wide.shared[packed.FIRST], wide.dtype.itemsize)
-        ]
+        first, item_out = wide.shared[packed.FIRST], wide.dtype.itemsize
+        shared = packed.describe(wide.product, dtype.itemsize, first, item_out)
         kernel = packed.kernel(HALVES[dtype], wide.way)
         return replace(wide, dtype=dtype, kernel=kernel, shared=shared)
     kernel = converted.kernel(HALVES[dtype])
     return replace(wide, dtype=dtype, kernel=kernel, n_words=converted.WORDS, by_blas=wide.kernel)
+
+
+def _is_near(call: Call) -> bool:
+    """Whether what lies from the first element of each factor on, all of which is converted for BLAS, is not
+    much more than its elements: not a few columns of a wide matrix, nor a batch that goes the other way."""
+    batch, rows, columns, inner = call.product.sizes
+    _, in_x, in_y, _ = _only(call.product.batch)
+    if in_x < 0 or in_y < 0:
+        return False
+    sizes = (rows * inner, inner * columns)
+    spans = call.spans(batch, rows, columns, inner)
+    return not any(span > _FAR * (batch * n + _FEW) for span, n in zip(spans, sizes, strict=True))
 
 
 def usual_kernel(dtype: np.dtype) -> int | None:

@@ -70,13 +70,40 @@ def test_the_bits_are_those_of_float32(dtype, size, batch):
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 def test_parts_of_larger_matrices(dtype):
     rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((40, 144)).astype(dtype), rng.standard_normal((48, 200)).astype(dtype)
+    x, y = rng.standard_normal((40, 144)).astype(dtype), rng.standard_normal((48, 90)).astype(dtype)
     wide = x.astype(np.float32), y.astype(np.float32)
     for first in (0, 48, 96):
         part = slice(first, first + 48)
         found, _ = product(x[:, part], y[:, 5:36])
         expected, _ = product(wide[0][:, part], wide[1][:, 5:36])
         assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_axes_that_go_the_other_way(dtype):
+    """A batch backwards has elements before its first one."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((6, 5, 7)).astype(dtype), rng.standard_normal((6, 7, 4)).astype(dtype)
+    flips = [(slice(None, None, step), ...) for step in (1, -1)]
+    flips += [(slice(None), slice(None, None, -1)), (..., slice(None, None, -1))]
+    for of_x, of_y in itertools.product(flips, repeat=2):
+        found, _ = product(x[of_x], y[of_y])
+        expected = x[of_x].astype(np.float32) @ y[of_y].astype(np.float32)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_a_few_columns_of_a_wide_matrix_are_not_converted_with_all_of_it(dtype):
+    """As the last of many steps of each sequence: memory for all of them would be needed."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((24, 300, 8)).astype(dtype), rng.standard_normal((8, 5)).astype(dtype)
+    found, call = product(x[:, -1], y)
+    np.testing.assert_allclose(
+        found, x[:, -1].astype(np.float32) @ y.astype(np.float32), rtol=1e-5, atol=1e-5
+    )
+    assert call.shared is not None
+    _, call = product(x[:, -1].copy(), y)
+    assert call.shared is None
 
 
 def test_no_memory_is_a_status(monkeypatch):
