@@ -267,7 +267,7 @@ def _dynamic_arguments(p: Parser) -> None:
 
 
 def _run_dynamic(p: Parser, options: Options, compiler: Any) -> int:
-    peers = opt.peers_of(p, options, ("torch",)) if options.peers else []
+    peers = opt.peers_of(p, options, ("torch",))
     from benchmarks import dynamic
 
     known = tuple(dynamic.WORKLOADS)

@@ -1,7 +1,7 @@
 """What a size costs that was never seen before: ``python -m benchmarks dynamic [WORKLOAD...]``.
 
 Each workload is one program over moving sizes, run by four: jtorch's eager mode and ``jtorch.compile``, and
-with ``--peers torch`` PyTorch's eager mode and ``torch.compile(dynamic=True)``. At each size both modes of a
+where it is installed PyTorch's eager mode and ``torch.compile(dynamic=True)``. At each size both modes of a
 library make a first call and a few more; the figures are medians over the sizes after the second, when a
 compiled program may have settled. Before them a program runs at the size before once more, untimed: a user's
 loop runs one program, whose code and memory are in the caches, and not two in turns. What jtorch's compiled

@@ -8,7 +8,7 @@ from benchmarks.cli import main
 
 
 def test_a_quick_run_prints_a_row_for_each_workload(capsys):
-    assert main(["dynamic", "--quick", "batches", "serving"]) == 0
+    assert main(["dynamic", "--quick", "--peers", "", "batches", "serving"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()
     assert head.split()[:2] == ["eager", "us"]
     assert [row.split()[0] for row in rows] == ["batches", "serving,"]
