@@ -24,8 +24,11 @@ CELLS = ("RNNCell", "LSTMCell", "GRUCell", "RNN", "LSTM", "GRU")
 
 
 def _at_most(found, said):
-    """Whether both are in the row or before it; of sums in another order a unit may be lost or gained."""
-    return all(a is None or a <= (b + 1 if b else 0) for a, b in zip(page.row_of(found), said, strict=True))
+    """Whether both are in the row or before it; of sums in another order a unit may be lost or gained, and of
+    functions in float32, of which processors' libraries differ in the last place."""
+    wide = all(m.dtype == "float32" for m in found)
+    most = [b + 1 if b or (wide and b is not None) else 0 for b in said]
+    return all(a is None or a <= b for a, b in zip(page.row_of(found), most, strict=True))
 
 
 def _check(title, name, said):
