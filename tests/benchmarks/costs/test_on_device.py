@@ -61,7 +61,7 @@ def test_a_peer_is_compared_and_timed():
     row = on_device.measure(SMALL, Effort(rounds=1, seconds=1e-4), ["torch", "jax"], device="cpu")
     assert "torch" in row.timings and row.off["torch"] < 1e-6
     assert "torch" not in row.launches and "torch" not in row.peak, "nobody asked its driver"
-    assert ("jax" in row.timings) is (importlib.util.find_spec("jax") is not None)
+    assert "jax" not in row.timings, "the network is not written for it"
     assert set(row.errors) <= {"jax"}
 
 
