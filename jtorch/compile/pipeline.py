@@ -10,11 +10,10 @@ from typing import Any
 
 from jtorch.compile import debug
 from jtorch.compile.codegen.code import Code
-from jtorch.compile.graph.conversions import converted_where_read
-from jtorch.compile.graph.finalise import finalise
-from jtorch.compile.graph.halves import Multiplies, narrowed
+from jtorch.compile.graph.finalise import through_passes
+from jtorch.compile.graph.halves import Multiplies
 from jtorch.compile.graph.ir import Graph, check
-from jtorch.compile.graph.passes import Fuel, optimise
+from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.plan.fuse import fuse
 from jtorch.compile.plan.memory import plan_memory
 from jtorch.compile.plan.plan import Destination, Plan
@@ -82,8 +81,7 @@ def planned(
     fuel = Fuel(int(config.get("FUEL")))
     dump("trace", lambda: str(graph))
     with timings.measure("passes"), _deep(graph.name):
-        graph = optimise(graph, fuel, lambda name, g, s: dump(name, lambda: str(g)))
-        graph = finalise(converted_where_read(narrowed(graph, multiplies)))
+        graph = through_passes(graph, fuel, multiplies, lambda name, g, s: dump(name, lambda: str(g)))
         if config.get("CHECK"):
             check(graph)
     dump("final", lambda: str(graph))

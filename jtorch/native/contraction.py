@@ -98,7 +98,7 @@ class Call:
     @property
     def item_out(self) -> int:
         """Bytes of an element of the result."""
-        return 4 if self.dtype in HALVES else self.dtype.itemsize
+        return (_FLOAT32 if self.dtype in HALVES else self.dtype).itemsize
 
     def begins(self, piece: Piece) -> tuple[int, int, int]:
         """How many bytes into x, y and the result those of a piece begin."""

@@ -11,7 +11,7 @@ import functools
 from jtorch.native import blas, cache
 from jtorch.native.llvm_text import NULL, Value, Writer, integer
 from jtorch.native.loader import Effort
-from jtorch.native.packed import NO_MEMORY, memory_functions, registers
+from jtorch.native.packed import NO_MEMORY, fingerprint, memory_functions, registers
 from jtorch.native.packed.halves import Halves
 from jtorch.native.packed.vectors import Registers
 
@@ -27,15 +27,15 @@ def kernel(dtype: str) -> int:
     return _kernels(dtype, registers())["jtorch_converted_product"]
 
 
-def words(of_blas: list[int], kernel: int, spans: tuple[int, int]) -> list[int]:
-    """The block of a product that ``of_blas`` is the block of, in float32, by BLAS's ``kernel``."""
+def words(of_blas: list[int], by_blas: int, spans: tuple[int, int]) -> list[int]:
+    """The block of a product that ``of_blas`` is the block of, in float32, for BLAS's kernel ``by_blas``."""
     rest = [0] * (blas.THREADED_WORDS - len(of_blas))
-    return [*of_blas, *rest, kernel, *memory_functions(), *spans]
+    return [*of_blas, *rest, by_blas, *memory_functions(), *spans]
 
 
 @functools.cache
 def _kernels(dtype: str, shape: Registers) -> dict[str, int]:
-    identity = f"converted product {dtype} {tuple(shape)}"
+    identity = f"converted product {dtype} {tuple(shape)} {fingerprint()}"
     name = f"converted_product_{dtype}"
     return cache.get_or_build_written_ir(identity, name, lambda: _text(dtype, shape), Effort.REGISTERS)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jtorch.compile.graph.halves import widens
+from jtorch.compile.graph.halves import is_view, widens
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Var
 from jtorch.compile.graph.reads import runs_in_loops
 from jtorch.core.op import Kind
@@ -56,10 +56,10 @@ class _Distances:
 
     def __init__(self, graph: Graph) -> None:
         self.made_by: Mapping[Atom, Eqn] = {out: eqn for eqn in graph.eqns for out in eqn.outputs}
-        apart = (e for e in graph.eqns if not _is_view(e) and not runs_in_loops(e))
+        apart = (e for e in graph.eqns if not is_view(e) and not runs_in_loops(e))
         self.in_memory = {a for e in apart for a in e.inputs if isinstance(a, Var)}
         for eqn in reversed(graph.eqns):  # what is read through views
-            if _is_view(eqn) and eqn.outputs[0] in self.in_memory:
+            if is_view(eqn) and eqn.outputs[0] in self.in_memory:
                 self.in_memory.add(eqn.inputs[0])  # type: ignore[arg-type]
         self.products = 0
         self.met: dict[Atom, int] = {}  # by the value under views: after how many products
@@ -75,12 +75,12 @@ class _Distances:
 
     def pass_by(self, eqn: Eqn) -> None:
         self.products += eqn.op.kind is Kind.CONTRACTION
-        if not _is_view(eqn):
+        if not is_view(eqn):
             for out in eqn.outputs:
                 self.met[out] = self.products
 
     def under_views(self, atom: Atom) -> Atom:
-        while (eqn := self.made_by.get(atom)) is not None and _is_view(eqn):
+        while (eqn := self.made_by.get(atom)) is not None and is_view(eqn):
             atom = eqn.inputs[0]
         return atom
 
@@ -95,7 +95,7 @@ class _Conversions(_Distances):
         # what makes a value in float32: of it, and of views of it
         self.roots: dict[Atom, Eqn] = {e.outputs[0]: e for e in wide}
         for eqn in graph.eqns:
-            if _is_view(eqn) and (root := self.roots.get(eqn.inputs[0])) is not None:
+            if is_view(eqn) and (root := self.roots.get(eqn.inputs[0])) is not None:
                 self.roots[eqn.outputs[0]] = root
         given = {self.roots[a] for a in graph.outputs if a in self.roots}  # they have memory of their own
         self.roots = {atom: root for atom, root in self.roots.items() if root not in given}
@@ -124,7 +124,3 @@ class _Conversions(_Distances):
             found[atom] = Var(atom.type, atom.hint)
             self.eqns.append(eqn.replace(inputs=inputs, outputs=(found[atom],)))
         return found[atom]
-
-
-def _is_view(eqn: Eqn) -> bool:
-    return eqn.op.kind is Kind.VIEW and len(eqn.inputs) == 1 == len(eqn.outputs)

@@ -8,11 +8,15 @@ many short products share lies in the order in which they read it fastest.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 
 from jtorch.compile.graph.access import is_alias, layout_of
+from jtorch.compile.graph.conversions import converted_where_read
+from jtorch.compile.graph.halves import Multiplies, narrowed
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var, repeated
+from jtorch.compile.graph.passes import Fuel, optimise
 from jtorch.compile.graph.products import product_of
 from jtorch.core.op import BY_NAME, Kind
 from jtorch.core.products import blas_matrices
@@ -21,6 +25,15 @@ _CLONE = BY_NAME["clone"]
 # What gains by a copy in the other order. That takes 0.8 to 2.6 ns for each element, more of a large one, and
 # a product of so many rows gains 0.2 to 0.4: one of 16 x 64 x 256 takes 8.5 us, and 4.8 then.
 _USES, _LEAST_ROWS, _MOST_ROWS, _LARGEST = 12, 8, 64, 1 << 22
+
+
+def through_passes(
+    graph: Graph, fuel: Fuel, multiplies: Multiplies,
+    observe: Callable[[str, Graph, float], None] | None = None,
+) -> Graph:  # fmt: skip
+    """``graph`` as it is fused, for a target whose products do so much with floats of 16 bits; ``observe`` is
+    that of ``optimise``."""
+    return finalise(converted_where_read(narrowed(optimise(graph, fuel, observe), multiplies)))
 
 
 def finalise(graph: Graph) -> Graph:

@@ -182,7 +182,7 @@ def _narrow(atom: Atom, made_by: dict[Any, Eqn], views: list[Eqn]) -> Var | None
     source = made.inputs[0] if made.inputs else None
     if made.op is _CAST:
         return source if isinstance(source, Var) and source.dtype in HALVES else None
-    if not _is_view(made):
+    if not is_view(made):
         return None
     inner = _narrow(made.inputs[0], made_by, views)
     if inner is None:
@@ -192,7 +192,7 @@ def _narrow(atom: Atom, made_by: dict[Any, Eqn], views: list[Eqn]) -> Var | None
     return views[-1].outputs[0]
 
 
-def _is_view(eqn: Eqn) -> bool:
+def is_view(eqn: Eqn) -> bool:
     return eqn.op.kind is Kind.VIEW and len(eqn.inputs) == 1 == len(eqn.outputs)
 
 
@@ -208,7 +208,7 @@ def _narrow_result(
             return
         if user.op is _CAST:
             break
-        if not _is_view(user):
+        if not is_view(user):
             return
         chain.append(user)
     if user.outputs[0].dtype != dtype:
@@ -226,7 +226,7 @@ def _without_unread(graph: Graph) -> Graph:
     """``graph`` without casts and views that nobody reads."""
     read, eqns = set(graph.outputs), []
     for eqn in reversed(graph.eqns):
-        if (eqn.op is _CAST or _is_view(eqn)) and read.isdisjoint(eqn.outputs):
+        if (eqn.op is _CAST or is_view(eqn)) and read.isdisjoint(eqn.outputs):
             continue
         read.update(eqn.inputs)
         eqns.append(eqn)

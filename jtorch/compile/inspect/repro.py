@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.graph.conversions import converted_where_read
-from jtorch.compile.graph.finalise import finalise
-from jtorch.compile.graph.halves import Multiplies, narrowed
+from jtorch.compile.graph.finalise import through_passes
+from jtorch.compile.graph.halves import Multiplies
 from jtorch.compile.graph.interpret import interpret
 from jtorch.compile.graph.ir import Atom, Eqn, Graph, Literal, Type, Var, check, names_of, types_of
-from jtorch.compile.graph.passes import Fuel, optimise
+from jtorch.compile.graph.passes import Fuel
 from jtorch.compile.inspect.fitting import Asked
 from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.inspect.stages import BUDGET, Machine
@@ -80,7 +79,7 @@ class Recorder:
     def ready(self, fuel: Fuel, multiplies: Multiplies = Multiplies.WIDE) -> Graph:
         """The program through the passes, with at most so many rewrites, for a target whose products do so
         much with floats of 16 bits."""
-        return finalise(converted_where_read(narrowed(optimise(self.graph, fuel), multiplies)))
+        return through_passes(self.graph, fuel, multiplies)
 
     def planned(self, fuel: Fuel, multiplies: Multiplies = Multiplies.WIDE) -> Plan:
         """And through fusion and memory plan."""

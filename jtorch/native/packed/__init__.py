@@ -109,7 +109,7 @@ def kernel(dtype: str, way: Way = Way.PACKED) -> int:
 
 @functools.cache
 def _kernels(dtype: str, shape: Registers) -> dict[str, int]:
-    identity = f"packed product {dtype} {tuple(shape)} {_fingerprint()}"
+    identity = f"packed product {dtype} {tuple(shape)} {fingerprint()}"
     name = f"packed_product_{dtype}"
     # LLVM's pipeline takes seven times as long, and its code is a tenth slower: it moves the loops about
     return cache.get_or_build_written_ir(identity, name, lambda: _text(dtype, shape), Effort.REGISTERS)
@@ -131,7 +131,7 @@ def _text(dtype: str, shape: Registers) -> str:
 
 
 @functools.cache
-def _fingerprint() -> str:
+def fingerprint() -> str:
     """Of what decides the text beside the files of ``native``, which the whole cache goes by."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return cache_files.digest(*(file.read_bytes() for file in files)).hex()
