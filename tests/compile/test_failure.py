@@ -22,6 +22,7 @@ import jtorch
 import jtorch.nn as nn
 import jtorch.nn.functional as F
 from jtorch.compile import pipeline
+from jtorch.compile.graph import finalise
 from jtorch.compile.observe.guards import ContentsRead, contents
 from jtorch.compile.observe.reading import became
 from jtorch.compile.run import arena, compiled
@@ -310,7 +311,7 @@ def _raiser(error):
 
 STAGES = {
     "the arena": (arena, "allocate", MemoryError),
-    "the passes": (pipeline, "optimise", KeyboardInterrupt),
+    "the passes": (finalise, "optimise", KeyboardInterrupt),
     "fusing": (pipeline, "fuse", MemoryError),
     "a kernel": (cache, "_get_all", KeyboardInterrupt),
     "the way in": (compiled.caller, "make", KeyboardInterrupt),

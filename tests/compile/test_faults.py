@@ -11,7 +11,7 @@ import pytest
 
 import jtorch
 from jtorch.compile import pipeline
-from jtorch.compile.graph import passes
+from jtorch.compile.graph import finalise, passes
 from jtorch.compile.plan import fuse, memory
 from jtorch.compile.record import capture, closing, trace
 from jtorch.compile.run import caller, targets
@@ -36,7 +36,7 @@ STAGES = {
     "closing": (closing, "check_tape", False),
     "passes": (passes, "_rewritten", False),
     "a rewrite": (passes, "_as_literal", True),
-    "copies": (pipeline, "finalise", False),
+    "copies": (finalise, "finalise", False),
     "fusing": (pipeline, "fuse", False),
     "whether two fuse": (fuse, "obstacle", True),
     "planning": (pipeline, "plan_memory", False),
