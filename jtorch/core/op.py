@@ -33,6 +33,8 @@ from jtorch.core.casting import CLASSES, OFF, Casting, Policy, casts, policy_of
 from jtorch.core.errors import CompileError, user_source
 from jtorch.core.failure import Failure
 
+CASTING = ("promote", "float", "compare", "where", "floating", "sum")  # rules of dtypes that cast arguments
+
 # How a reduction combines two values: what kernels know to write.
 COMBINATIONS = ("add", "mul", "maximum", "minimum", "argmax", "argmin", "logical_or", "logical_and")
 
@@ -189,6 +191,7 @@ class Op:
         self.face_function: Callable | None = None
         self.lean = False
         self.usual_face: tuple[str, str] | None = None
+        self.narrows: Op | None = None  # what it is one op of 16 bits of, see ``narrow.py``
         self._check_declaration()
 
     def _check_declaration(self) -> None:
@@ -307,6 +310,7 @@ class Evaluator:
     runs_nodes = True  # the engine may run a node's gradient itself, without asking ``backward``
     skips_table = False  # what ops give may be computed without asking it, as nobody watches the calls
     reads_elements = True  # lists with tensors in them may be read number by number
+    narrows = False  # ``table`` has the ops of ``narrow.py``, too
     counts_masks = False  # how many elements a mask names is known while a function is recorded
     xp: Any
 

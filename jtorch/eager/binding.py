@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt, op as op_module
+from jtorch.core.narrow import narrowed
 from jtorch.core.number_ranges import is_operand
 from jtorch.core.op import BY_NAME, TABLE, Kind, Op
 from jtorch.eager import messages, results, shortcuts
@@ -22,7 +23,7 @@ from jtorch.eager.node import node_class
 from jtorch.eager.python_values import wrap_number
 from jtorch.eager.reflected import answer, is_asked, overridden, speaks_for_itself
 from jtorch.eager.signatures import accepting_source
-from jtorch.eager.sixteen_bits import HALVES, any_half, any_half_of_host, is_half, through_float32
+from jtorch.eager.sixteen_bits import HALVES, any_half, any_half_of_host, as_one, is_half, through_float32
 from jtorch.eager.source import apply_source, faced_source, named_source
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.eager.unusual import WATCHERS, expect_complex, look_at
@@ -219,6 +220,7 @@ NAMESPACE = {
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_half": any_half,
     "any_half_of_host": any_half_of_host,
     "is_half": is_half, "HALVES": HALVES, "FLOAT32": np.dtype(np.float32), "FLOAT64": np.dtype(np.float64),
+    "FLOAT16": np.dtype(np.float16), "BFLOAT16": dt.BFLOAT16, "as_one": as_one,
     "through_float32": through_float32, "ALL_AXES": axes.ALL,
     "not_a_tensor": messages.not_a_tensor, "overridden": overridden, "check_tensors": messages.check_tensors,
     "on_tape": results.on_tape, "off_tape": results.off_tape, "edge_of": results.edge_of,
@@ -280,6 +282,8 @@ def _apply_function(op: Op) -> Callable:
 def _fill(namespace: dict[str, Any], op: Op) -> None:
     namespace.update(NAMESPACE)
     namespace.update(op=op, apply=APPLY[op.name], Node_=node_class(op), shortcut=shortcuts.shortcut(op))
+    if op in narrowed():
+        namespace["of_16_bits"] = _apply_function(narrowed()[op])
 
 
 for _op in TABLE:

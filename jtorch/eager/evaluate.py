@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from jtorch.core.device_array import DeviceArray
+from jtorch.core.dtypes import HALVES
 from jtorch.core.lazy_grad import LazyGrad
+from jtorch.core.narrow import FLOAT32, narrow_ops, rounds_in_between
 from jtorch.core.op import TABLE, Context, Evaluator, Kind, Op, set_default_context
 from jtorch.core.strides import takes_sums
 from jtorch.eager import formulas
@@ -17,13 +19,31 @@ from jtorch.ops import xp
 
 
 class Eager(Evaluator):
+    narrows = True
+
     def __init__(self) -> None:
         self.xp = xp
         self.on_host = [formulas.body(op, _implementation(op)) for op in TABLE]
+        self.on_host += [formulas.body(op, self._narrow(op)) for op in narrow_ops()]
         """For values that are known to lie there, which asks nothing of them."""
         self.on_device = Computing(self.on_host)
-        pairs = zip(TABLE, self.on_host, strict=True)
+        pairs = zip((*TABLE, *narrow_ops()), self.on_host, strict=True)
         self.table = [dispatching(op, at_once, self.on_device) for op, at_once in pairs]
+
+    def _narrow(self, op: Op) -> Any:
+        """What computes an op of 16 bits by NumPy, which rounds once by itself what has no numbers beside."""
+        assert op.narrows is not None
+        at_once, widens = self.on_host[op.narrows.index], rounds_in_between(op.narrows)
+
+        def computed(*values: Any, **statics: Any) -> Any:
+            if not (widens or float in map(type, values) or values[-1].size >= formulas.LEAST):
+                return at_once(*values, **statics)
+            halves = [v.__class__ is np.ndarray and v.dtype in HALVES for v in values]
+            wide = [xp.cast(v, dtype=FLOAT32) if h else v for v, h in zip(values, halves, strict=True)]
+            out = at_once(*wide, **statics)
+            return xp.cast(out, dtype=values[halves.index(True)].dtype) if out.dtype is FLOAT32 else out
+
+        return computed
 
     def as_value(self, value: Any) -> Any:
         return value if value.__class__ is DeviceArray else np.asarray(value)

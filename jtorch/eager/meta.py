@@ -24,6 +24,8 @@ from jtorch.eager.on_device import memory_of, with_defaults
 class _Meta(Eager):
     """Ops of numbers and arrays of the host, or of nothing, give arrays without elements."""
 
+    narrows = False
+
     def __init__(self) -> None:
         self.on_host, self.on_device = EAGER.on_host, EAGER.on_device
         self.memory = memory_of(META)

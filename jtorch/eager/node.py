@@ -323,13 +323,13 @@ def _next_function(edge: Edge) -> tuple[Any, int]:
 GRADIENTS: dict[type[Node], tuple[Callable, bool]] = {}
 """Classes whose gradient is the op's, of what was saved: its ``backward(node, xp, g)``, in machine code where
 there is some, and whether to free what was saved then."""
-_node_classes: dict[str, type[Node]] = {}
+_node_classes: dict[Op, type[Node]] = {}
 _saved_arrays: dict[str, list[tuple[int, tuple[str, int]]]] = {}
 
 
 def node_class(op: Op) -> type[Node]:
     """The subclass of Node for ``op``, named as PyTorch prints it."""
-    found = _node_classes.get(op.name)
+    found = _node_classes.get(op)
     if found is None:
         vjp = formulas.gradient(op)
         kept = {*op.arrays, "out", *(f"out{k}" for k in range(op.n_outputs))}
@@ -342,7 +342,7 @@ def node_class(op: Op) -> type[Node]:
             exec(compile(backward_source(op), f"<jtorch backward {op.name}>", "exec"), namespace)
             facts["backward"] = namespace["backward"]
         found = type(op.grad_name, (Node,), facts)
-        _node_classes[op.name] = found
+        _node_classes[op] = found
         if "backward" in facts:
             GRADIENTS[found] = (shortcuts.backward(op) or found.backward, found.frees)
     return found

@@ -15,6 +15,7 @@ import numpy as np
 from jtorch.core import dtypes as dt, op as op_module
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.dtypes import HALVES
+from jtorch.core.narrow import rounds_in_between
 from jtorch.core.number_ranges import is_operand
 from jtorch.core.op import BY_NAME, Kind, Op
 from jtorch.eager.messages import bad_argument
@@ -37,6 +38,47 @@ def any_half_of_host(*values: Any) -> bool:
 def is_half(x: Any, *others: Any) -> bool:
     """Whether ``x`` has 16 bits: a layer's parameters may be wider."""
     return getattr(x, "dtype", None) in HALVES and not isinstance(x, np.generic)  # which is a number
+
+
+def as_one(narrow: Callable, op: Op, context: Any, arguments: tuple, statics: dict[str, Any]) -> Any:
+    """``op`` of tensors of one dtype of 16 bits, and maybe numbers beside them, as one op, which ``narrow``
+    computes; None where it takes more: see ``core/narrow.py``."""
+    if context.level is not None or not context.evaluator.narrows or statics.get("dtype") is not None:
+        return None
+    target, numbers = None, []
+    for k, value in enumerate(arguments):
+        if isinstance(value, Tensor):
+            if op.dtype == "where" and not k:
+                continue
+            dtype = value._data.dtype
+            if dtype not in HALVES or target not in (None, dtype):
+                return None
+            target = dtype
+        elif value is not None or op.kind is Kind.ELEMENTWISE:
+            numbers.append(k)
+    if target is None:
+        return None
+    if numbers:
+        arguments = tuple([_taken(op, k, v, target) if k in numbers else v for k, v in enumerate(arguments)])
+        if any(arguments[k] is None for k in numbers):
+            return None
+    return narrow(*arguments, **statics)
+
+
+_LEAST_OF_ALL = 6e4  # of the numbers that are infinity in 16 bits, about
+
+
+def _taken(op: Op, k: int, value: Any, target: np.dtype) -> float | None:
+    """A number among the arguments as the float that takes part: rounded to 16 bits where that is not as it
+    is. None where there is more to say about it."""
+    if op.kind is not Kind.ELEMENTWISE or op.fitting or type(value) not in (int, float):
+        return None
+    if not abs(value) < _LEAST_OF_ALL:
+        return None
+    as_it_is = op.commutes or op.arrays[k] in op.unrounded
+    if as_it_is and (op.unrounded or rounds_in_between(op)):
+        return float(value)
+    return float(target.type(value))
 
 
 def through_float32(op: Op, apply: Callable, arguments: tuple, statics: dict[str, Any]) -> Any:

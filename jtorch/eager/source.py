@@ -35,12 +35,12 @@ import inspect
 import re
 from typing import Any
 
-from jtorch.core.op import BY_NAME, Kind, Op
+from jtorch.core.narrow import narrowed, rounds_in_between
+from jtorch.core.op import BY_NAME, CASTING, Kind, Op
 from jtorch.eager.node import watched
 from jtorch.eager.reflected import METHODS
 from jtorch.eager.signatures import extended, spelled_out
 
-CASTING = ("promote", "float", "compare", "where", "floating", "sum")  # rules that cast arguments
 _PUBLIC_NAMES = {"x": "input", "y": "other"}  # PyTorch's names of the arguments of regular ops
 
 
@@ -214,6 +214,8 @@ def _listed(names: list[str]) -> str:
 def _cast_lines(op: Op, usual: bool = False) -> list[str]:
     """The lines that send anything but tensors of one fit dtype through ``cast_all``."""
     names = op.arrays
+    if op.narrows is not None:
+        return []
     if op.dtype not in CASTING:
         return _widening_lines(op, usual) if op.like_first else []
     lines = [f"    if not ({_all_fit(op, usual)}):"]
@@ -238,15 +240,42 @@ def _cast_lines(op: Op, usual: bool = False) -> list[str]:
         ]
     if usual:
         inner = ["return None"]
-    if (_rounds_in_between(op) or op.unrounded) and not usual:
-        arguments = f"({_listed(list(names))}), {{{', '.join(f'{s!r}: {s}' for s in op.statics)}}}"
-        test16 = f"is_half({values})" if op.like_first else f"any_half({values})"
-        if op.renames is not None and BY_NAME[op.renames].kind is Kind.CONTRACTION:
-            test16 = f"any_half_of_host({values})"  # a device multiplies these
-        inner = [f"if {test16}:", f"    return through_float32(op, apply, {arguments})", *inner]
+    inner = [*(_usual_half_lines(op) if usual else _half_lines(op, values)), *inner]
     if test is None:
         return [*lines, *(f"        {line}" for line in inner)]
     return [*lines, f"        if not ({test}):", *(f"            {line}" for line in inner)]
+
+
+def _half_lines(op: Op, values: str) -> list[str]:
+    """The lines that see to arguments of 16 bits: as one op where there is one, or in several steps."""
+    widens = rounds_in_between(op) or bool(op.unrounded)
+    if not (widens or op in narrowed()):
+        return []
+    statics = f"{{{', '.join(f'{s!r}: {s}' for s in op.statics)}}}"
+    test = f"is_half({values})" if op.like_first else f"any_half({values})"
+    if op.renames is not None and BY_NAME[op.renames].kind is Kind.CONTRACTION:
+        test = f"any_half_of_host({values})"  # a device multiplies these
+    lines = [f"if {test}:", f"    given, fixed = ({_listed(list(op.arrays))}), {statics}"]
+    if op in narrowed():
+        lines += [
+            "    found = as_one(of_16_bits, op, context, given, fixed)",
+            "    if found is not None:",
+            "        return found",
+        ]
+    return [*lines, *(["    return through_float32(op, apply, given, fixed)"] if widens else [])]
+
+
+def _usual_half_lines(op: Op) -> list[str]:
+    """The same for machine code: as one op where all are tensors of one such dtype."""
+    if op not in narrowed() or "dtype" in op.statics:
+        return []
+    first, *others = op.arrays
+    dtype = f"{first}_value.dtype"
+    alike = "".join(f" and {n}_is and {n}_value.dtype is {dtype}" for n in others)
+    return [
+        f"if {first}_is and ({dtype} is FLOAT16 or {dtype} is BFLOAT16){alike}:",
+        f"    return of_16_bits({', '.join([*op.arrays, *op.statics])})",
+    ]
 
 
 def _widening_lines(op: Op, usual: bool = False) -> list[str]:
@@ -270,17 +299,7 @@ def needs_floats(op: Op) -> bool:
     """Whether only real floating-point tensors pass as they are."""
     if op.dtype not in CASTING:
         return op.like_first
-    return op.dtype in ("float", "floating", "sum") or op.ordered or _rounds_in_between(op)
-
-
-def _rounds_in_between(op: Op) -> bool:
-    """Whether computing in 16 bits would round more than the result, or than a function's gradient, which
-    takes several steps: these are computed in float32. What is a view computes nothing, and widened it would
-    be a copy."""
-    several = op.kind in (Kind.REDUCTION, Kind.COMPOSITE, Kind.OPAQUE) and not op.aliases
-    function = op.costly or (op.kind is Kind.ELEMENTWISE and op.dtype == "float" and len(op.arrays) == 1)
-    function = function and op.vjp_function is not None and not op.fitting  # which looks at numbers before
-    return (several or function) and op.dtype != "compare"
+    return op.dtype in ("float", "floating", "sum") or op.ordered or rounds_in_between(op)
 
 
 def _all_fit(op: Op, usual: bool) -> str:
@@ -297,7 +316,14 @@ def _all_fit(op: Op, usual: bool) -> str:
         fit.append(_is_floating(op, first, usual))
     elif refuses_two_bools(op):
         fit.append(_is_no_bool(first))
+    if op in narrowed() and not rounds_in_between(op):
+        fit.append(_is_no_half(first))
     return " and ".join(fit)
+
+
+def _is_no_half(name: str) -> str:
+    dtype = f"{name}_value.dtype"
+    return f"({dtype} is FLOAT32 or {dtype} is not FLOAT16 and {dtype} is not BFLOAT16)"
 
 
 def _is_left_out(op: Op, name: str) -> str:
@@ -308,7 +334,7 @@ def _is_left_out(op: Op, name: str) -> str:
 def _is_floating(op: Op, name: str, usual: bool) -> str:
     """The test of a real floating-point dtype to compute in. Nearly always it is the one that costs least to
     ask for."""
-    return _holds_floats(name, usual or _rounds_in_between(op))
+    return _holds_floats(name, usual or rounds_in_between(op))
 
 
 def _holds_floats(name: str, usual: bool) -> str:
@@ -331,10 +357,12 @@ def _numbers_fit(op: Op, usual: bool) -> str:
     names = op.arrays
     first = names[0]
     # NumPy would round it to 16 bits
-    usual = usual or bool(op.unrounded) or op.fitting or _rounds_in_between(op)
+    usual = usual or bool(op.unrounded) or op.fitting or rounds_in_between(op)
     fit = [f"{first}_is"]
     if needs_floats(op):
         fit.append(_is_floating(op, first, usual))
+    if op in narrowed() and not rounds_in_between(op):
+        fit.append(_is_no_half(first))
     no_bools = f" and {_is_no_bool(first)}" if refuses_two_bools(op) else ""
     for n in names[1:]:
         same = f"{n}_value.dtype is {first}_value.dtype{no_bools} if {n}_is"

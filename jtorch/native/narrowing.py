@@ -38,11 +38,27 @@ _words = _Words()
 
 
 def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """``x.astype(dtype)``; None for other dtypes, for few elements or such as do not lie in order, and where
-    no loop can be had."""
+    """``x.astype(dtype)``; None for other dtypes, for few elements, and where no loop can be had."""
     names = _NAMES.get((x.dtype, dtype))
-    if names is None or x.size < _LEAST or not x.flags.c_contiguous:
+    if names is None or x.size < _LEAST:
         return None
+    if x.flags.c_contiguous:
+        return _in_order(x, dtype, names)
+    order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))
+    dense = x.transpose(order)
+    shape = dense.shape
+    if 0 in x.strides:  # each number once
+        dense = dense[tuple([slice(0, 1) if n == 0 else slice(None) for n in dense.strides])]
+    out = _in_order(np.ascontiguousarray(dense.view(f"u{x.itemsize}")).view(x.dtype), dtype, names)
+    if out is None:
+        return None
+    if out.shape != shape:
+        out = np.array(np.broadcast_to(out, shape), order="C")
+    return out.transpose(sorted(range(x.ndim), key=order.__getitem__))
+
+
+def _in_order(x: np.ndarray, dtype: np.dtype, names: tuple[str, str, str]) -> np.ndarray | None:
+    """The same of numbers that lie row by row, by the loop with these ``names``."""
     n = x.size
     cut_for = n if n * _PER_ELEMENT >= LEAST_TIME else 0  # one loop is for all numbers that one thread takes
     key = "narrowing", names, cut_for

@@ -29,6 +29,7 @@ from jtorch.compile.target import Binding
 from jtorch.compile.timings import Timings
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.dim import symbol
+from jtorch.core.dtypes import HALVES
 from jtorch.core.environment import LEAST as LEAST_SIZE, Environment, Exact
 from jtorch.core.op import Kind
 from jtorch.core.sizes import shape_of
@@ -41,9 +42,9 @@ LEAST, LEAST_IMAGES = 1 << 19, 1 << 16
 """Elements of the largest array from which on a plan is made for its very sizes. That takes 2 to 7 ms, once,
 and NumPy half as long for so many. Images (four axes and more) are rarely each of another size."""
 
-_DTYPES = frozenset(map(np.dtype, ("f4", "f8", "i8", "i4", "i2", "i1", "u1", "?")))
+_DTYPES = HALVES | frozenset(map(np.dtype, ("f4", "f8", "i8", "i4", "i2", "i1", "u1", "?")))
 _BITS = np.dtype(np.uint64)  # that random numbers are made of
-_FIRST = frozenset({*map(np.dtype, ("f4", "f8", "?")), _BITS})
+_FIRST = HALVES | frozenset({*map(np.dtype, ("f4", "f8", "?")), _BITS})
 _CONSTANTS = (bool, int, str, type(None), np.dtype)
 _KINDS = {Kind.ELEMENTWISE, Kind.REDUCTION, Kind.VIEW, Kind.CONTRACTION}
 _MOST_EQUATIONS = 400  # a convolution of each channel by itself has 12 for each tap

@@ -130,6 +130,7 @@ class Batching(Evaluator):
 
     runs_nodes = False
     skips_table = False
+    narrows = False  # rules are those of the table
 
     def __getattr__(self, name: str) -> Any:
         """What evaluators of a kind alone have."""

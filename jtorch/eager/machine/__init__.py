@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from jtorch.core import config
 from jtorch.core.device_array import DeviceArray
+from jtorch.core.narrow import narrow_ops, narrowed
 from jtorch.core.op import TABLE, Context, Op
 from jtorch.eager import formulas, node, passes, results, unusual, views
 from jtorch.eager.binding import NAMESPACE
@@ -42,7 +43,7 @@ _log = logging.getLogger("jtorch.shortcuts")
 _DECIDING = (
     "core/op.py", "ops/*.py", "native/subset/*.py", "native/llvm_text.py", "native/layout.py",
     "native/builtin.py", "eager/machine/*.py", "eager/source.py", "eager/node.py", "eager/results.py",
-    "eager/passes.py", "eager/unusual.py", "core/casting.py",
+    "eager/passes.py", "eager/unusual.py", "core/casting.py", "core/narrow.py",
 )  # fmt: skip
 _LOOPS = (passes.count_edges, passes.propagate)
 _HELPERS = (
@@ -58,7 +59,7 @@ _ATTRIBUTES = (
 )  # fmt: skip
 _LITERALS = (None, True, False, 0, 1, 2, 3, 4, 5, 63, -1, "b", "c", "f", "fcV", ())
 _BUILTINS = ("dict", "float", "int", "len", "list", "tuple")
-_OWN = ("op", "Node_", "INDEX", "keywords", "vjp")
+_OWN = ("op", "Node_", "INDEX", "keywords", "vjp", "of_16_bits")
 _WORDS = Words({
     **{repr(value): value for value in _LITERALS},
     **{f".{name}": sys.intern(name) for name in _ATTRIBUTES},
@@ -114,7 +115,7 @@ def _builtin(op: Op, text: str, made: type[Node] | None) -> Callable | None:
         return None
     own: dict[str, Any] = {
         "op": op, "Node_": made, "INDEX": op.index, "keywords": tuple(op.statics),
-        "vjp": formulas.gradient(op),
+        "vjp": formulas.gradient(op), "of_16_bits": shortcut(narrowed()[op]) if op in narrowed() else None,
     }  # fmt: skip
     return make_builtin(f"{op.name}_shortcut", address, _WORDS.record(**own))
 
@@ -184,7 +185,7 @@ def _ops(fields: dict[str, Field]) -> Unit:
     from jtorch.native.subset.unit import Unit
 
     unit = Unit(_WORDS, fields, _NUMBERS, floor=_engine(fields))
-    _add_all(unit, {machine_source(op) for op in TABLE if _has_usual_case(op)})
+    _add_all(unit, {machine_source(op) for op in (*TABLE, *narrow_ops()) if _has_usual_case(op)})
     return unit
 
 

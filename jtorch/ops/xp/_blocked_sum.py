@@ -18,6 +18,7 @@ import numpy as np
 
 from jtorch.core import partials
 from jtorch.ops.xp._products import ALWAYS_SERIAL, matmul, vector_dot
+from jtorch.ops.xp._wide import converted
 
 Array = np.ndarray
 Shape = tuple[int, ...]
@@ -38,7 +39,7 @@ def total(x: Array, axis: Shape, keepdims: bool) -> Array:
     shape = [1 if k in axis else n for k, n in enumerate(x.shape) if keepdims or k not in axis]
     if not x.size:
         return np.zeros(shape, dtype)
-    out = _in_order(x if dtype.itemsize > 2 else x.astype(_FLOAT32), axis)
+    out = _in_order(x if dtype.itemsize > 2 else converted(x, _FLOAT32), axis)
     return np.asarray(out.reshape(shape).astype(dtype, copy=False))
 
 

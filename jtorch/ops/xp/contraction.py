@@ -8,6 +8,7 @@ import numpy as np
 
 from jtorch.core.products import dot_general_axes as _dot_general_axes, free_axes as _free_axes
 from jtorch.ops.xp import _products
+from jtorch.ops.xp._wide import converted as _converted
 
 Array = np.ndarray
 _Axes = tuple[tuple[int, ...], tuple[int, ...]]
@@ -18,7 +19,7 @@ _ALWAYS_SERIAL = _products.ALWAYS_SERIAL  # here and in `_linear.py`: even a cal
 def matmul(x: Array, y: Array) -> Array:
     dtype, ndim = x.dtype, x.ndim
     if dtype is not _FLOAT32 and dtype.itemsize == 2 and dtype.kind in "fV":  # in float32, rounded once
-        return np.asarray(matmul(x.astype(np.float32), y.astype(np.float32)).astype(dtype))
+        return _converted(np.asarray(matmul(_converted(x, _FLOAT32), _converted(y, _FLOAT32))), dtype)
     if y.ndim != 2 or ndim < 2:
         return _products.matmul(x, y) if ndim > 1 < y.ndim else np.matmul(x, y)
     try:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.core import dtypes as dt, higher
+from jtorch.core import dtypes as dt
 from jtorch.ops.xp._special import of_scipy as _of_scipy
+from jtorch.ops.xp._wide import converted as _converted
 
 Array = np.ndarray
 _UINT32 = np.dtype(np.uint32)
@@ -241,10 +242,8 @@ def _into(mask: Array, function: Any, other: Array) -> Array:
 def cast(x: Array, *, dtype: np.dtype) -> Array:
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         x = x.real  # without NumPy's warning: gradients of reals that met complex numbers come here
-    if x.itemsize + dtype.itemsize == 6 and higher.narrowing is not None:
-        found = higher.narrowing().converted(x, dtype)
-        if found is not None:
-            return found
+    if x.itemsize + dtype.itemsize == 6:
+        return _converted(x, dtype)
     if dtype == _UINT32 and x.dtype.kind == "f":  # NumPy's vectors of it and its single ones differ
         x = x.astype(np.int64)
     return x.astype(dtype, copy=False)
