@@ -8,17 +8,90 @@ import jtorch.nn.functional as F
 from jtorch.core.narrow import narrow_ops, narrowed, rounds_in_between
 from jtorch.core.op import TABLE
 
-ONE = (
-    "abs acos acosh asin asinh atan atanh ceil cos cosh cumsum deg2rad digamma erf erfc erfinv exp exp2 expm1 floor "
-    "lgamma log log10 log1p log2 logit mean neg prod reciprocal relu round rsqrt sigmoid sign sin sinc sinh "
-    "softmax sqrt square std sum tan tanh trunc var norm"
-).split()
-FUNCTIONAL = (
-    "celu elu gelu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid mish selu silu softplus softshrink "
-    "softsign tanhshrink"
-).split()
-TWO = "add div fmod fmax fmin logaddexp maximum minimum mul pow remainder sub xlogy".split()
-COMPARISONS = "eq ge gt le lt ne".split()
+ONE = [
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "ceil",
+    "cos",
+    "cosh",
+    "cumsum",
+    "deg2rad",
+    "digamma",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "lgamma",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logit",
+    "mean",
+    "neg",
+    "prod",
+    "reciprocal",
+    "relu",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinc",
+    "sinh",
+    "softmax",
+    "sqrt",
+    "square",
+    "std",
+    "sum",
+    "tan",
+    "tanh",
+    "trunc",
+    "var",
+    "norm",
+]
+FUNCTIONAL = [
+    "celu",
+    "elu",
+    "gelu",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "logsigmoid",
+    "mish",
+    "selu",
+    "silu",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanhshrink",
+]
+TWO = [
+    "add",
+    "div",
+    "fmod",
+    "fmax",
+    "fmin",
+    "logaddexp",
+    "maximum",
+    "minimum",
+    "mul",
+    "pow",
+    "remainder",
+    "sub",
+    "xlogy",
+]
+COMPARISONS = ["eq", "ge", "gt", "le", "lt", "ne"]
 WITH_NUMBERS = {
     "x * 2.3": lambda m, x: x * 2.3,
     "3 + x": lambda m, x: 3 + x,
