@@ -33,6 +33,11 @@ def narrow_ops() -> tuple[Op, ...]:
     return tuple(made)
 
 
+def evaluated() -> tuple[Op, ...]:
+    """The ops that an evaluator's table may have, in the order of their indices."""
+    return (*TABLE, *narrow_ops())
+
+
 @functools.cache
 def narrowed() -> dict[Op, Op]:
     """The narrow op of each op that has one."""
@@ -56,8 +61,8 @@ def is_half(value: Any) -> bool:
 
 
 def _has_one_result(op: Op) -> bool:
-    computes = bool(op.arrays) and not (op.variadic or op.aliases or op.draws or op.like_first)
-    return computes and op.n_outputs == 1 and op.dtype in CASTING
+    computes = op.narrow and bool(op.arrays) and not (op.variadic or op.aliases or op.draws)
+    return computes and op.n_outputs == 1 and (op.dtype in CASTING or op.like_first)
 
 
 def _narrow(op: Op, index: int) -> Op:

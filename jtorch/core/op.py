@@ -170,6 +170,8 @@ class Op:
         self.renames: str | None = facts.pop("renames", None)  # composite: the primitive it is
         self.samples: Callable | None = facts.pop("samples", None)  # sample inputs for the tests
         self.like_first: bool = facts.pop("like_first", False)  # 16-bit x: computed in 32, result as x
+        # whether what it saves is enough for its gradient in 16 bits: then it is one op of these
+        self.narrow: bool = facts.pop("narrow", kind is not Kind.OPAQUE)
         # beside 16 bits numbers and 0-d tensors in these places take part as they are, in float32; so do
         # numbers in the other place of an op that commutes. PyTorch was tried for which these are.
         self.unrounded: tuple[str, ...] = facts.pop("unrounded", ())

@@ -10,7 +10,7 @@ import numpy as np
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.dtypes import HALVES
 from jtorch.core.lazy_grad import LazyGrad
-from jtorch.core.narrow import FLOAT32, narrow_ops, rounds_in_between
+from jtorch.core.narrow import FLOAT32, evaluated, narrow_ops, rounds_in_between
 from jtorch.core.op import TABLE, Context, Evaluator, Kind, Op, set_default_context
 from jtorch.core.strides import takes_sums
 from jtorch.eager import formulas
@@ -27,7 +27,7 @@ class Eager(Evaluator):
         self.on_host += [formulas.body(op, self._narrow(op)) for op in narrow_ops()]
         """For values that are known to lie there, which asks nothing of them."""
         self.on_device = Computing(self.on_host)
-        pairs = zip((*TABLE, *narrow_ops()), self.on_host, strict=True)
+        pairs = zip(evaluated(), self.on_host, strict=True)
         self.table = [dispatching(op, at_once, self.on_device) for op, at_once in pairs]
 
     def _narrow(self, op: Op) -> Any:

@@ -14,7 +14,8 @@ from typing import Any
 
 from jtorch.core import op as op_module, watch
 from jtorch.core.errors import CompileError, user_source
-from jtorch.core.op import BY_NAME, TABLE
+from jtorch.core.narrow import evaluated
+from jtorch.core.op import BY_NAME
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import wrap
 
@@ -50,7 +51,7 @@ class Watch:
     def start(self) -> None:
         self._plain = [list(table) for table in _TABLES]
         for table in _TABLES:
-            table[:] = [self._of_op(op, function) for op, function in zip(TABLE, table, strict=True)]
+            table[:] = [self._of_op(op, function) for op, function in zip(evaluated(), table, strict=True)]
         self._before, compute = dict(EAGER.__dict__), EAGER.backward
         EAGER.__dict__.update(
             runs_nodes=False, skips_table=False,

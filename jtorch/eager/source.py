@@ -271,7 +271,7 @@ def _usual_half_lines(op: Op) -> list[str]:
         return []
     first, *others = op.arrays
     dtype = f"{first}_value.dtype"
-    alike = "".join(f" and {n}_is and {n}_value.dtype is {dtype}" for n in others)
+    alike = "".join(f" and ({n}_value.dtype is {dtype} if {n}_is else {_is_left_out(op, n)})" for n in others)
     return [
         f"if {first}_is and ({dtype} is FLOAT16 or {dtype} is BFLOAT16){alike}:",
         f"    return of_16_bits({', '.join([*op.arrays, *op.statics])})",
@@ -280,14 +280,12 @@ def _usual_half_lines(op: Op) -> list[str]:
 
 def _widening_lines(op: Op, usual: bool = False) -> list[str]:
     """The lines of an op that casts nothing, but whose body must not compute in 16 bits."""
-    statics = ", ".join(f"{s!r}: {s}" for s in op.statics)
     first = op.arrays[0]
-    if usual:
-        return [f"    if not ({first}_is and {_is_floating(op, first, usual)}):", "        return None"]
-    return [
-        f"    if {first}_value.dtype in HALVES:",
-        f"        return through_float32(op, apply, ({_listed(list(op.arrays))}), {{{statics}}})",
-    ]
+    if not usual:
+        return [f"    {line}" for line in _half_lines(op, _listed([f"{n}_value" for n in op.arrays]))]
+    inner = [*_usual_half_lines(op), "return None"]
+    test = f"    if not ({first}_is and {_is_floating(op, first, usual)}):"
+    return [test, *(f"        {line}" for line in inner)]
 
 
 def takes_numbers(op: Op) -> bool:

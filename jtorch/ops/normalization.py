@@ -78,6 +78,7 @@ def _(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     grad_name="FusedRmsNormBackward0",
     dtype="floating",
     like_first=True,
+    narrow=False,
     public=None,
     fuses_small=True,
     autocast={"cuda": "float32"},

@@ -53,7 +53,7 @@ from jtorch.core.device_array import ARRAYS
 from jtorch.core.dim import is_symbolic
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Source, user_source
-from jtorch.core.narrow import narrow_ops
+from jtorch.core.narrow import evaluated
 from jtorch.core.op import BY_NAME, TABLE, Kind, Op
 from jtorch.core.strides import has_spread_axis, takes_sums
 from jtorch.eager.evaluate import EAGER
@@ -67,7 +67,7 @@ class Tracer(Memory):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.table = [self._recorder(op) for op in (*TABLE, *narrow_ops())]
+        self.table = [self._recorder(op) for op in evaluated()]
         self.xp = _Namespace(self)
         self.shown_grads: dict[int, Any] = {}  # id of a gradient over outside memory -> how it shows that
         self.grads: dict[int, tuple[Any, Any, Any]] = {}  # id of tensor -> (tensor, at entry, now)

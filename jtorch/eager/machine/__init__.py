@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from jtorch.core import config
 from jtorch.core.device_array import DeviceArray
-from jtorch.core.narrow import narrow_ops, narrowed
+from jtorch.core.narrow import evaluated, narrowed
 from jtorch.core.op import TABLE, Context, Op
 from jtorch.eager import formulas, node, passes, results, unusual, views
 from jtorch.eager.binding import NAMESPACE
@@ -185,7 +185,7 @@ def _ops(fields: dict[str, Field]) -> Unit:
     from jtorch.native.subset.unit import Unit
 
     unit = Unit(_WORDS, fields, _NUMBERS, floor=_engine(fields))
-    _add_all(unit, {machine_source(op) for op in (*TABLE, *narrow_ops()) if _has_usual_case(op)})
+    _add_all(unit, {machine_source(op) for op in evaluated() if _has_usual_case(op)})
     return unit
 
 
