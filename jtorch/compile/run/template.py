@@ -193,7 +193,8 @@ class Template:
                 if number is not None:
                     self._number(k, number)
             walked = matrices.x.transposed or matrices.y.transposed
-            found.usual = f"is_usual({', '.join(map(str, product.sizes))}, {walked})"
+            facts = [*product.sizes, walked, matrices.crosswise, x.owner.dtype.itemsize]
+            found.usual = f"is_usual({', '.join(map(str, facts))})"
         return found
 
     def _scan(self, task: Task, loop: Loop) -> ScanBlock:
