@@ -22,9 +22,10 @@ from jtorch.native.intrinsics import (
 )
 from jtorch.native.vecmath_core import f32, i32, quiet
 
-__all__ = ["narrow_bf16", "narrow_f16", "odd_f32", "wide_bf16", "wide_f16"]
+__all__ = ["narrow_bf16", "narrow_f16", "odd_f32", "round_bf16", "round_f16", "wide_bf16", "wide_f16"]
 
 _ABSOLUTE, _INFINITY = i32(0x7FFFFFFF), i32(0x7F800000)  # of float32
+_MINUS, _NAN = i32(-0x80000000), i32(0x7FC00000)
 _SIGN, _ONE, _ZERO = i32(0x8000), i32(1), i32(0)
 
 
@@ -38,11 +39,18 @@ def wide_bf16(bits: Any) -> Any:
 def narrow_bf16(x: Any) -> Any:
     """The bits of a float32 rounded to bfloat16."""
     bits = bits_i32(x)
-    size = bits & _ABSOLUTE
-    odd = (size >> i32(16)) & _ONE  # what is in the middle goes to the even neighbour
-    rounded = (size + i32(0x7FFF) + odd) >> i32(16)
-    found = select(size > _INFINITY, i32(0x7FC0), rounded)
-    return to_u16(found | ((bits >> i32(16)) & _SIGN))
+    odd = (bits >> i32(16)) & _ONE  # what is in the middle goes to the even neighbour
+    rounded = (bits + i32(0x7FFF) + odd) >> i32(16)
+    return to_u16(select(x == x, rounded, ((bits >> i32(16)) & _SIGN) | i32(0x7FC0)))
+
+
+@quiet
+def round_bf16(x: Any) -> Any:
+    """A float32 rounded to bfloat16, as float32: what ``wide_bf16`` makes of ``narrow_bf16``."""
+    bits = bits_i32(x)
+    odd = (bits >> i32(16)) & _ONE
+    rounded = (bits + i32(0x7FFF) + odd) & i32(-0x10000)
+    return float_from_i32(select(x == x, rounded, (bits & _MINUS) | _NAN))
 
 
 @quiet
@@ -72,6 +80,19 @@ def narrow_f16(x: Any) -> Any:
     found = select(size >= i32((127 + 16) << 23), i32(0x7C00), found)
     found = select(size > _INFINITY, i32(0x7E00), found)
     return to_u16(found | ((bits >> i32(16)) & _SIGN))
+
+
+@quiet
+def round_f16(x: Any) -> Any:
+    """A float32 rounded to float16, as float32: what ``wide_f16`` makes of ``narrow_f16``."""
+    bits = bits_i32(x)
+    size = bits & _ABSOLUTE
+    odd = (size >> i32(13)) & _ONE
+    normal = (size + i32(0xFFF) + odd) & i32(-0x2000)
+    small = bits_i32((float_from_i32(size) + f32(0.5)) - f32(0.5))
+    found = select(size < i32((127 - 14) << 23), small, normal)
+    found = select(found < i32((127 + 16) << 23), found, _INFINITY)
+    return float_from_i32(select(x == x, found, _NAN) | (bits & _MINUS))
 
 
 @quiet

@@ -57,6 +57,15 @@ def test_float32_is_rounded_as_numpy_does(kind):
     assert np.isnan(found[np.isnan(values)].view(KINDS[kind]).astype(np.float32)).all()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rounding_is_there_and_back(kind):
+    values = _edges(KINDS[kind])
+    back = getattr(halves, f"wide_{kind}")(getattr(halves, f"narrow_{kind}")(values))
+    found = getattr(halves, f"round_{kind}")(values)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found.view(np.int32), back.view(np.int32))
+
+
 def test_float64_is_rounded_to_float16_once():
     values = _edges(np.dtype(np.float16))
     values = values[np.isfinite(values)].astype(np.float64)

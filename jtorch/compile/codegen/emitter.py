@@ -246,6 +246,10 @@ class Emitter(ABC):
     def _moved_or_converted(self, value: Compute, scope: dict[Value, str]) -> str:
         """Floats of 16 bits are their bits here: see ``graph/halves.py``."""
         (arg,) = value.args
+        if arg.dtype in HALVES and isinstance(arg, Compute) and value.dtype != arg.dtype:
+            (source,) = arg.args
+            if source in scope and source.dtype.itemsize == 4:  # float32 until now: one step, not two
+                return f"round_{short(arg.dtype)}({scope[source]})"
         text = self._name(arg, scope)
         if arg.dtype == value.dtype:
             return text
