@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,14 @@ class Eager(Evaluator):
     def __init__(self) -> None:
         self.xp = xp
         self.on_host = [formulas.body(op, _implementation(op)) for op in TABLE]
-        self.on_host += [formulas.body(op, self._narrow(op)) for op in narrow_ops()]
+        self.on_host += [_at_first_call(op, self.on_host, self._narrow) for op in narrow_ops()]
         """For values that are known to lie there, which asks nothing of them."""
         self.on_device = Computing(self.on_host)
         pairs = zip(evaluated(), self.on_host, strict=True)
         self.table = [dispatching(op, at_once, self.on_device) for op, at_once in pairs]
 
     def _narrow(self, op: Op) -> Any:
-        """What computes an op of 16 bits by NumPy, which rounds once by itself what has no numbers beside."""
+        """What computes an op of 16 bits: NumPy, too, rounds once by itself what has no numbers beside."""
         assert op.narrows is not None
         at_once, widens = self.on_host[op.narrows.index], rounds_in_between(op.narrows)
 
@@ -43,7 +44,7 @@ class Eager(Evaluator):
             out = at_once(*wide, **statics)
             return xp.cast(out, dtype=values[halves.index(True)].dtype) if out.dtype is FLOAT32 else out
 
-        return computed
+        return formulas.body(op, computed)
 
     def as_value(self, value: Any) -> Any:
         return value if value.__class__ is DeviceArray else np.asarray(value)
@@ -127,6 +128,17 @@ class Eager(Evaluator):
 
     def next_call(self, generator: Any) -> tuple[int, int]:
         return generator.next_call()
+
+
+def _at_first_call(op: Op, table: list[Any], make: Callable[[Op], Any]) -> Any:
+    """What ``make`` gives for ``op``, made when it is called, as few programs do; ``table`` gets it then."""
+
+    @functools.cache
+    def made() -> Any:
+        table[op.index] = make(op)
+        return table[op.index]
+
+    return lambda *values, **statics: made()(*values, **statics)
 
 
 def _implementation(op: Op) -> Any:
