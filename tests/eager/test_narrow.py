@@ -6,7 +6,9 @@ import pytest
 import jtorch
 import jtorch.nn.functional as F
 from jtorch.core.narrow import narrow_ops, narrowed, rounds_in_between
-from jtorch.core.op import TABLE
+from jtorch.core.op import BY_NAME, TABLE
+from jtorch.eager import machine
+from tests.machine_code import needs_machine_code
 
 ONE = [
     "abs",
@@ -230,6 +232,16 @@ def test_a_gradient_can_be_differentiated_again():
     wanted = -2 * jtorch.tanh(wide) * (1 - jtorch.tanh(wide) ** 2)
     assert first.dtype == second.dtype == jtorch.bfloat16
     assert (second.double() - wanted).abs().max() < 0.01
+
+
+@needs_machine_code
+def test_machine_code_of_16_bits_is_asked_for_at_the_first_call():
+    fresh = machine.shortcut(BY_NAME["sub"])
+    x, y = jtorch.full((2,), 3.0).half(), jtorch.ones(2).half()
+    for _ in range(3):
+        assert fresh(x, y).tolist() == [2.0, 2.0] and fresh(x, y).dtype == jtorch.float16
+    assert fresh(x, y.bfloat16()) is None, "which Python casts"
+    assert fresh(x.float(), y.float()).dtype == jtorch.float32
 
 
 def test_numbers_that_16_bits_do_not_hold():

@@ -19,14 +19,14 @@ def asked(monkeypatch, caplog):
     """Whether there is machine code of ``add``, and the lines of the log, where nothing is known yet."""
 
     def ask():
-        machine._addresses.cache_clear()
+        machine._built.cache_clear()
         with caplog.at_level(logging.INFO, "jtorch"):
             found = machine.shortcut(BY_NAME["add"]) is not None
         return found, [r.getMessage() for r in caplog.records if r.name == "jtorch.shortcuts"]
 
     yield ask
     monkeypatch.undo()
-    machine._addresses.cache_clear()
+    machine._built.cache_clear()
 
 
 @needs_machine_code

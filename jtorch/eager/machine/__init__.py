@@ -15,13 +15,13 @@ import inspect
 import logging
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jtorch.core import config
 from jtorch.core.device_array import DeviceArray
-from jtorch.core.narrow import evaluated, narrowed
+from jtorch.core.narrow import narrow_ops, narrowed
 from jtorch.core.op import TABLE, Context, Op
 from jtorch.eager import formulas, node, passes, results, unusual, views
 from jtorch.eager.binding import NAMESPACE
@@ -32,6 +32,7 @@ from jtorch.eager.tensor import Tensor
 from jtorch.native import cache, cache_files, layout
 from jtorch.native.builtin import make_builtin
 from jtorch.native.cache import Written
+from jtorch.native.immortal import live_forever
 from jtorch.native.loader import Effort
 from jtorch.native.subset.words import Field, Words
 
@@ -110,23 +111,47 @@ def _has_usual_case(op: Op) -> bool:
 
 
 def _builtin(op: Op, text: str, made: type[Node] | None) -> Callable | None:
-    address = _addresses().get(_symbol(text))
+    addresses = _addresses() if op.narrows is None else _addresses_of_16_bits()
+    address = addresses.get(_symbol(text))
     if address is None:
         return None
     own: dict[str, Any] = {
         "op": op, "Node_": made, "INDEX": op.index, "keywords": tuple(op.statics),
-        "vjp": formulas.gradient(op), "of_16_bits": shortcut(narrowed()[op]) if op in narrowed() else None,
+        "vjp": formulas.gradient(op), "of_16_bits": None,
     }  # fmt: skip
-    return make_builtin(f"{op.name}_shortcut", address, _WORDS.record(**own))
+    if op not in narrowed():
+        return make_builtin(f"{op.name}_shortcut", address, _WORDS.record(**own))
+    place = _WORDS.place("of_16_bits") // 8
+
+    def at_first_call(*arguments: Any) -> Any:
+        of_16_bits = live_forever(shortcut(narrowed()[op]) or _nothing)
+        record[place] = id(of_16_bits)
+        return of_16_bits(*arguments)
+
+    record = _WORDS.record(**own | {"of_16_bits": at_first_call})
+    return make_builtin(f"{op.name}_shortcut", address, record)
+
+
+def _nothing(*arguments: Any) -> None:
+    """What has Python see to it."""
 
 
 def _symbol(text: str) -> str:
     return f"jtorch_eager_{cache_files.digest(text.encode()).hex()[:16]}"
 
 
-@functools.cache
 def _addresses() -> dict[str, int]:
     """Where each function is; nothing where there are none."""
+    return _built(("engine", "shortcuts"))
+
+
+def _addresses_of_16_bits() -> dict[str, int]:
+    """The same of ops of 16 bits, which few programs have."""
+    return _built(("engine", "shortcuts of 16 bits"))
+
+
+@functools.cache
+def _built(names: tuple[str, ...]) -> dict[str, int]:
     unusual = layout.unusual() if config.jitted() else "JTORCH_JIT is 0"
     fields = _fields()
     if unusual or not fields:
@@ -138,8 +163,8 @@ def _addresses() -> dict[str, int]:
         identity = f"{_sources()} {layout.facts()} {fields} {_WORDS.places} {_NUMBERS}"
         engine, ops = cache.get_or_build_all_written_ir(
             [
-                Written(identity, "engine", lambda: _engine(fields).text(), Effort.REGISTERS, is_floor=True),
-                Written(identity, "shortcuts", lambda: _ops(fields).text(), Effort.QUICK),
+                Written(identity, names[0], lambda: _engine(fields).text(), Effort.REGISTERS, is_floor=True),
+                Written(identity, names[1], lambda: _ops(fields, _OPS[names[1]]()).text(), Effort.QUICK),
             ]
         )
         return engine | ops
@@ -181,11 +206,14 @@ def _engine(fields: dict[str, Field]) -> Unit:
     return unit
 
 
-def _ops(fields: dict[str, Field]) -> Unit:
+_OPS: dict[str, Callable[[], Sequence[Op]]] = {"shortcuts": lambda: TABLE, "shortcuts of 16 bits": narrow_ops}
+
+
+def _ops(fields: dict[str, Field], ops: Sequence[Op]) -> Unit:
     from jtorch.native.subset.unit import Unit
 
     unit = Unit(_WORDS, fields, _NUMBERS, floor=_engine(fields))
-    _add_all(unit, {machine_source(op) for op in evaluated() if _has_usual_case(op)})
+    _add_all(unit, {machine_source(op) for op in ops if _has_usual_case(op)})
     return unit
 
 
