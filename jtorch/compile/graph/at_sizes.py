@@ -13,6 +13,11 @@ from jtorch.core.environment import LEAST
 
 def at_sizes(graph: Graph, space: Mapping[str, Any]) -> Graph:
     """``graph`` with what the texts of its symbols are in ``space``."""
+    return numbers_for(space).graph(graph)
+
+
+def numbers_for(space: Mapping[str, Any]) -> Numbers:
+    """What makes numbers of symbols, which are in ``space`` what their texts say."""
     known: dict[str, Any] = {}
 
     def number(symbol: Any) -> Any:
@@ -20,7 +25,7 @@ def at_sizes(graph: Graph, space: Mapping[str, Any]) -> Graph:
             known[symbol.text] = eval(symbol.text, dict(space))
         return known[symbol.text]
 
-    return Numbers(number).graph(graph)
+    return Numbers(number)
 
 
 def has_symbols(graph: Graph) -> bool:

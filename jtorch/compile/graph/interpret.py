@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jtorch.compile.graph.ir import Atom, Graph, Var
+from jtorch.compile.graph.ir import Atom, Eqn, Graph, Var
 from jtorch.core.op import Kind
 from jtorch.ops import xp
 
@@ -30,12 +30,17 @@ def evaluate(graph: Graph, arguments: Sequence[Any]) -> dict[Var, Any]:
         values[var] = np.asarray(argument, var.dtype)
 
     for eqn in graph.eqns:
-        inputs = [read(values, a) for a in eqn.inputs]
-        if eqn.op.kind is Kind.CONTRACTION and eqn.outputs[0].dtype == np.float32:
-            inputs = [np.asarray(x, np.float32) for x in inputs]  # factors of 16 bits, perhaps
-        out = eqn.op.body(xp, *inputs, **eqn.statics)
-        outs = out if len(eqn.outputs) > 1 else (out,)
-        for var, value in zip(eqn.outputs, outs, strict=True):
-            values[var] = np.asarray(value).reshape(var.shape)
-            assert values[var].dtype == var.dtype, (eqn.op, values[var].dtype, var.dtype)
+        compute(eqn, values)
     return values
+
+
+def compute(eqn: Eqn, values: dict[Var, Any]) -> None:
+    """What ``eqn`` makes of ``values``, put among them."""
+    inputs = [read(values, a) for a in eqn.inputs]
+    if eqn.op.kind is Kind.CONTRACTION and eqn.outputs[0].dtype == np.float32:
+        inputs = [np.asarray(x, np.float32) for x in inputs]  # factors of 16 bits, perhaps
+    out = eqn.op.body(xp, *inputs, **eqn.statics)
+    outs = out if len(eqn.outputs) > 1 else (out,)
+    for var, value in zip(eqn.outputs, outs, strict=True):
+        values[var] = np.asarray(value).reshape(var.shape)
+        assert values[var].dtype == var.dtype, (eqn.op, values[var].dtype, var.dtype)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jtorch.compile.graph.at_sizes import at_sizes
-from jtorch.compile.graph.interpret import evaluate
 from jtorch.compile.graph.ir import Graph, Var, text
 from jtorch.compile.observe.guards import by_value
 from jtorch.compile.observe.reading import Question
@@ -30,6 +30,7 @@ from jtorch.compile.record.inputs import (
 from jtorch.compile.record.sizing import Sizing
 from jtorch.compile.run import caller, targets
 from jtorch.compile.run.backward import Backward
+from jtorch.compile.run.counting import Counting
 from jtorch.compile.run.counts import Counts, ahead_of
 from jtorch.compile.run.lines import written
 from jtorch.compile.run.state import Clock, Gradients, follow
@@ -102,6 +103,7 @@ class CompiledPlan:
     settled: Any = None  # the modes that its recording set and found set already
     facts: Any = None  # what it was recorded under, in words: see ``inspect/facts.py``
     profiled: Any = None  # what ``profile()`` found the latest time
+    counting: Counting | None = None  # what computes how many elements masks name, once that is asked
     number = 0  # of the recordings of its function, from 1
 
     def __init__(
@@ -257,12 +259,15 @@ class CompiledPlan:
     def _space(self, sizing: Sizing, leaves: list[Any]) -> dict[str, Any]:
         """The symbols as they are for these arguments; how many elements masks name by computing them."""
         space = sizing.space(leaves)
-        values = {entry.var: entry.value(leaves) for entry in self.capture.inputs} if sizing.counts else {}
-        for _ in sizing.counts:
-            try:
-                evaluate(at_sizes(self.forward, space), [values[var] for var in self.forward.inputs])
-            except OtherCount as other:
-                space[sizing.counted[other.which]] = other.count
+        if sizing.counts:
+            if self.counting is None:
+                self.counting = Counting(self.forward, sizing.counted)
+            given = {entry.var: entry.value(leaves) for entry in self.capture.inputs}
+            inputs = self.forward.inputs
+            with contextlib.suppress(
+                OtherCount
+            ):  # where the plan is for one number, and this call not for it
+                self.counting.complete(space, {var: np.asarray(given[var], var.dtype) for var in inputs})
         return space
 
     @property

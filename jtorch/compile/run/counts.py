@@ -19,6 +19,7 @@ from jtorch.compile.graph.interpret import read
 from jtorch.compile.graph.ir import Eqn, Graph, Var
 from jtorch.compile.record.sizing import Sizing
 from jtorch.compile.run.caller import MISS
+from jtorch.compile.run.counting import is_counted
 from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import OtherBranch, OtherCount
 from jtorch.core.op import Kind
@@ -108,7 +109,7 @@ def ahead_of(graph: Graph, counted: Sequence[str], entries: Mapping[Var, Any]) -
     makers = {var: eqn for eqn in graph.eqns for var in eqn.outputs}
     known: list[tuple[Eqn, Any, list[Eqn]]] = []
     for eqn in graph.eqns:
-        if eqn.statics.keys() == {"which", "count"} and counted[eqn.statics["which"]]:
+        if is_counted(eqn) and counted[eqn.statics["which"]]:
             var = _unshaped(eqn.inputs[0], makers)
             before = _slice(var, makers, entries)
             if before is not None and len(before) <= _MOST:
