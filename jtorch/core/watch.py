@@ -295,10 +295,22 @@ class Journal:
 
     def undo(self) -> None:
         """Make everything as it was."""
-        for identity, (_, _, put) in reversed(self._changes.items()):
+        for identity, (_, now, put) in reversed(self._changes.items()):
             if identity not in self._known:
-                put(self._before[identity])
+                put(self._as_it_was(identity, now))
         self._forget()
+
+    def _as_it_was(self, identity: tuple[int, Any], now: Callable[[], Any]) -> Any:
+        """What is to be put there again. Of a dict as a whole the entries that others care for are as they
+        have left them: it may have been noted while a stand-in was there."""
+        before, (container, key) = self._before[identity], identity
+        if key is not None or not isinstance(before, dict):
+            return before
+        known = self._known
+        left = {k: value for k, value in now().items() if (container, k) in known}
+        return {
+            k: left.get(k, v) for k, v in before.items() if (container, k) not in known or k in left
+        } | left
 
     def _forget(self) -> None:
         self._changes.clear()
