@@ -11,6 +11,8 @@ import typing
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from jtorch.nn.module import Module
+
 Final = typing.Final
 
 
@@ -35,15 +37,34 @@ trace, trace_module, save, load, freeze = map(_absent, ("trace", "trace_module",
 optimize_for_inference, fork, wait = map(_absent, ("optimize_for_inference", "fork", "wait"))
 
 
-class ScriptModule:
+class ScriptModule(Module):
+    """A base class for modules whose methods are marked by ``script_method``: a Module, whose Python runs.
+
+    >>> class Doubled(jtorch.jit.ScriptModule):
+    ...     @jtorch.jit.script_method
+    ...     def forward(self, x):
+    ...         return x + x
+    >>> Doubled()(jtorch.ones(2))
+    tensor([2., 2.])
+    """
+
+    def save(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises NotImplementedError: use ``jtorch.save(module.state_dict(), file)``."""
+        raise NotImplementedError(
+            "ScriptModule.save: jtorch has no TorchScript. Save the state: torch.save(module.state_dict(), f)"
+        )
+
+
+def script_method(fn: Callable) -> Callable:
+    """A mark for TorchScript: the method as it is."""
+    return fn
+
+
+class ScriptFunction:
     """What ``isinstance`` is asked about: none is ever made, which raises NotImplementedError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _absent(type(self).__name__)()
-
-
-class ScriptFunction(ScriptModule):
-    """The same for a function."""
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
