@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt, op as op_module
+from jtorch.core.dim import is_symbolic
 from jtorch.core.errors import user_source
 from jtorch.core.number_ranges import check_scalar
 from jtorch.eager import inplace
@@ -121,7 +122,7 @@ def _as_value(self: Tensor, value: Any) -> Tensor:
         kind = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {kind} to a torch.{long_name(self._data.dtype)}Tensor")
     check_scalar(dt.plain(value), self._data.dtype)
-    changes = hasattr(value, "as_runtime_scalar")
+    changes = hasattr(value, "as_runtime_scalar") or is_symbolic(value)
     return tensor_of(value, self.dtype) if changes else wrap(as_tensor_data(value, self.dtype))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import dtypes as dt, op as op_module
+from jtorch.core.dim import is_symbolic
 from jtorch.core.number_ranges import fits
 from jtorch.eager.binding import APPLY
 from jtorch.eager.python_values import as_tensor_data
@@ -42,7 +43,7 @@ def composed(data: Any, dtype: Any = None) -> Tensor | None:
                 if isinstance(leaf, np.ndarray) and _changes(leaf):
                     op_module.CONTEXT.get().evaluator.concrete(leaf, "a cast that may not fit")
             return None
-        numbers = [leaf for leaf in leaves if hasattr(leaf, "as_runtime_scalar")]
+        numbers = [leaf for leaf in leaves if hasattr(leaf, "as_runtime_scalar") or is_symbolic(leaf)]
         if not all(fits(number, target) for number in numbers):
             raise RuntimeError(f"value cannot be converted to type {target.name} without overflow")
     return stacked(data, target)
@@ -52,7 +53,9 @@ def _changes(leaf: Any) -> bool:
     """Whether it is another one at a later call."""
     if isinstance(leaf, np.ndarray):
         return op_module.CONTEXT.get().evaluator.lends(leaf)
-    return isinstance(leaf, Tensor) or hasattr(leaf, "as_runtime_scalar") or is_recorded(leaf)
+    if isinstance(leaf, Tensor) or hasattr(leaf, "as_runtime_scalar"):
+        return True
+    return is_recorded(leaf) or is_symbolic(leaf)
 
 
 def leaves_of(data: Any) -> list[Any]:
@@ -86,7 +89,7 @@ def stacked(part: Any, target: np.dtype) -> Tensor:
     if isinstance(part, Tensor):
         part = part.detach()
         return APPLY["clone"](part) if part._data.dtype == target else APPLY["cast"](part, dtype=target)
-    if hasattr(part, "as_runtime_scalar"):
+    if hasattr(part, "as_runtime_scalar") or is_symbolic(part):
         return wrap(op_module.CONTEXT.get().xp.full(part, shape=(), dtype=target))
     return wrap(op_module.CONTEXT.get().evaluator.new(as_tensor_data(part, dt.of(target))))
 

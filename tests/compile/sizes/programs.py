@@ -182,6 +182,16 @@ def with_tensors(x):
 
 
 @program
+def put_into_tensors(x):
+    n = x.shape[0]
+    known = len(x[x[:, 0] > 0])
+    made = jtorch.tensor([[n, 0], [known, n // 2]]), x.new_tensor([n, known]), jtorch.tensor(n / 4)
+    table = jtorch.zeros(3, 2)
+    table[1], table[2, 0], table[0][x[0, :2] > 0] = n, n / 4, known
+    return made, jtorch.as_tensor(x.shape), jtorch.tensor([n, known], dtype=jtorch.int32), table
+
+
+@program
 def moved(x):
     n = x.shape[0]
     return (
