@@ -66,12 +66,10 @@ def test_a_compiled_function_counts_on_a_captured_tensor() -> None:
     assert p.count == 3
 
 
-@pytest.mark.parametrize("made", [False, True])
-def test_a_compiled_function_refuses_to_hang_anything_on_its_own_tensors(made: bool) -> None:
+def test_a_compiled_function_refuses_to_hang_anything_on_its_arguments() -> None:
     def f(x: jtorch.Tensor) -> jtorch.Tensor:
-        y = x * 2 if made else x
-        y.tag = 3
-        return y * 1
+        x.tag = 3
+        return x * 1
 
-    with pytest.raises(CompileError, match="hangs 'tag' on a tensor"):
+    with pytest.raises(CompileError, match="hangs 'tag' on a tensor that it is given"):
         jtorch.compile(f)(jtorch.ones(1))

@@ -102,6 +102,9 @@ class Observer(Reading, Writing):
         self.relied = Relied(self.inside)
         self.classes: dict[type, bool] = {}  # of which classes they are, and whether jtorch's code runs
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
+        self.hung: dict[
+            tuple[int, str], Any
+        ] = {}  # what hangs on tensors that it makes: see ``user_attributes``
         self.leaves: list[Any] = []  # the arguments themselves
         self.given: dict[int, Any] = {}  # containers of arguments, as they were built for this recording
         self.given_changed: list[Source | None] = []  # the lines that change one of them

@@ -1,17 +1,21 @@
 """What users hang on tensors (``p.tag = 1``), read and written by a function that is recorded.
 
 Of a captured tensor it is state outside as any object's. Of an argument each call asks its own tensor again.
-What a function hangs on tensors that it makes, or that it is given, a replay would not: that is refused.
+What a function hangs on its arguments a replay would not: that is refused; and so is what it hangs on tensors
+that it makes, if these outlive the call.
 """
 
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from jtorch.compile.observe.effects import Place
 from jtorch.compile.observe.guards import MISSING, ItemRead, same
 from jtorch.compile.observe.observer import Observer
+from jtorch.compile.observe.reading import source_of
+from jtorch.core.errors import CompileError, Source
 from jtorch.core.op import CONTEXT
 
 
@@ -56,12 +60,30 @@ def see_all(observer: Observer, frame: types.FrameType, tensor: Any) -> None:
 
 def write(observer: Observer, frame: types.FrameType, tensor: Any, name: str, value: Any) -> None:
     """``tensor.name = value`` is about to happen; MISSING deletes it. Raises CompileError, see above."""
-    if CONTEXT.get().evaluator.made(tensor) or id(tensor) in observer.places:
-        raise observer.error(
-            frame,
-            f"hangs '{name}' on a tensor that it makes or is given, which no replay would do",
-            "Keep it in a variable, or hang it on the tensor outside.",
-        )
+    is_given = id(tensor) in observer.places
+    if is_given or CONTEXT.get().evaluator.made(tensor):
+        if is_given or observer.on_the_way_back:
+            raise _refusal(observer, source_of(frame), name, "is given" if is_given else "makes")
+        observer.effects.leave_turn("hangs something on a tensor")
+        observer.hung[id(tensor), name] = tensor, source_of(frame)
+        return
     before = tensor.__dict__.get(name, MISSING)
     place = None if value is MISSING else Place(tensor.__dict__, name)
     observer.write(frame, tensor, name, before, value, place)
+
+
+def check(observer: Observer, leaving: Iterable[Any] | None) -> None:
+    """Raise CompileError where something hangs on a tensor that the function has made and that is among those
+    ``leaving`` it; which may be any where that is None."""
+    if observer.hung:
+        outlive = None if leaving is None else {id(value) for value in leaving}
+        for (_, name), (tensor, source) in observer.hung.items():
+            if (outlive is None or id(tensor) in outlive) and name in tensor.__dict__:
+                raise _refusal(observer, source, name, "makes and keeps or returns")
+
+
+def _refusal(observer: Observer, source: Source | None, name: str, whose: str) -> CompileError:
+    return CompileError(
+        f"{source}: '{observer.name}' hangs '{name}' on a tensor that it {whose}, which no replay would do. "
+        "Keep it in a variable, or hang it on the tensor outside."
+    )

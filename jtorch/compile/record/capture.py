@@ -14,7 +14,7 @@ import numpy as np
 from jtorch.compile.graph.faults import fault_in
 from jtorch.compile.graph.ir import Graph, Var
 from jtorch.compile.graph.passes import unread_checks
-from jtorch.compile.observe import probe
+from jtorch.compile.observe import probe, user_attributes
 from jtorch.compile.observe.effects import Place
 from jtorch.compile.observe.guards import Read
 from jtorch.compile.observe.library import see_module
@@ -451,6 +451,8 @@ def _recorded(tracer: Tracer, observer: Observer, returned: Any, given: Given) -
     whole = (returned, written.computed, grads) if written.computed or grads else returned
     outs, structure = flatten(whole, observer.is_itself)
     structure = with_plain_keys(structure)
+    outlive = [*outs, *(grad for _, _, grad in tracer.grads.values())]
+    user_attributes.check(observer, None if tracer.callees else outlive)  # these may have been handed any
     check_kept([*outs, *written.constants], tracer.name)
 
     def is_known(out: Any) -> bool:
