@@ -86,9 +86,11 @@ class EagerCalls:
         self._known = [_Known(structure, form, test_of(error.read)), *self._known[: _KEPT - 1]]
 
     def refuse(self, error: CompileError, structure: Any, form: Form) -> None:
-        """The same of a call that cannot be recorded."""
-        self.add(error, structure, form)
+        """The same of a call that cannot be recorded. Where elements decided which way it goes, the next one
+        may go another: an ``if not self.initialized`` on a buffer is about the first call alone."""
         self._refused[structure] += 1
+        if not error.decided or self._refused[structure] >= MOST:
+            self.add(error, structure, form)
 
     def tell(self, error: CompileError) -> bool:
         """Say that a call runs eagerly, once for each place; whether that is new."""

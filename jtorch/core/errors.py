@@ -162,9 +162,11 @@ class CompileError(RuntimeError):
     """A program that cannot be captured as it is written. The text names the line and the rewrite. ``final``:
     what has been run of it must not run once more. ``read``: what it had read by then, as far as that is
     known. ``answers``: what disabled functions gave that have run, for the call to go on from in eager mode.
-    ``in_program``: it came up while the program ran, not when it had ended."""
+    ``in_program``: it came up while the program ran, not when it had ended. ``decided``: elements had decided
+    by then which way it goes."""
 
     final = False
+    decided = False
     read: Sequence[Any] = ()
     answers: Sequence[Any] = ()
     in_program = False

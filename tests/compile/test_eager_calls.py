@@ -440,6 +440,65 @@ def test_moving_sizes_are_not_tried_forever():
     assert len(step.retraces) == 1
 
 
+class Scaled(jtorch.nn.Module):
+    """A scale that the first batch decides, as in flows; once it stands, nothing here cannot be recorded."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = jtorch.nn.Parameter(jtorch.ones(3))
+        self.register_buffer("initialized", jtorch.tensor(False))
+
+    def forward(self, x):
+        if not self.initialized:
+            with jtorch.no_grad():
+                self.scale.copy_(jtorch.from_numpy(refused(x.std(0))))
+                self.initialized.fill_(True)
+        return x * self.scale
+
+
+def test_what_the_first_batch_decides_is_no_reason_for_later_ones():
+    def trained(compiled):
+        module = Scaled()
+        optimizer = jtorch.optim.Adam(module.parameters(), 0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = (module(x) - 1).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = jtorch.compile(step) if compiled else step
+        x = jtorch.arange(12.0).reshape(4, 3).sin()
+        return [step(x + k).item() for k in range(6)], step
+
+    expected, _ = trained(compiled=False)
+    with pytest.warns(EagerWarning):
+        found, step = trained(compiled=True)
+    assert np.allclose(found, expected, rtol=1e-5)
+    assert sum(map(len, step.plans.values())) == 1
+    assert step.calls >= 4
+
+
+def test_ways_that_cannot_be_recorded_are_not_tried_forever(monkeypatch):
+    tried = []
+
+    def capture(*args, of=recorder.capture, **kwargs):
+        tried.append(1)
+        return of(*args, **kwargs)
+
+    monkeypatch.setattr(recorder, "capture", capture)
+
+    @jtorch.compile
+    def step(x):
+        return refused(x) if x.sum() > 0 else x
+
+    with pytest.warns(EagerWarning):
+        for _ in range(12):
+            assert len(step(jtorch.ones(3))) == 3
+    assert len(tried) == 3
+
+
 def test_state_that_lets_it_be_recorded_is_looked_at():
     config = types.SimpleNamespace(told=True)
 

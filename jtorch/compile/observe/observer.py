@@ -102,6 +102,7 @@ class Observer(Reading, Writing):
         self.relied = Relied(self.inside)
         self.classes: dict[type, bool] = {}  # of which classes they are, and whether jtorch's code runs
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
+        self.decided = False  # whether elements of a tensor have decided which way it goes
         self.hung: dict[
             tuple[int, str], Any
         ] = {}  # what hangs on tensors that it makes: see ``user_attributes``

@@ -62,6 +62,7 @@ class Branches:
                 f"{user_source()}: a branch on the elements of a tensor after '{tracer.callees[-1].name}' "
                 "ran, which is disabled for compiling: call that after the branch, or use jtorch.where."
             )
+        tracer.observer.decided = True
         atom = tracer.read(condition)
         outcome = bool(self.values_of([atom])[0])
         table = tracer.table

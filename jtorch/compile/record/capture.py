@@ -254,6 +254,7 @@ def _attempted(
                 is_as_it_was = put_back(read)
                 if refused is not None:
                     refused.read, refused.final = read, not is_as_it_was
+                    refused.decided = observer.decided
                     if is_as_it_was and refused.in_program:
                         refused.answers = _answers(known, observer)
         known.learn(reason, leaves)
