@@ -28,15 +28,17 @@ class Counting:
     def complete(self, space: dict[str, Any], values: dict[Var, Any]) -> None:
         """Put what masks name for ``values``, those of the inputs, in the place of what ``space`` says
         of it. One pass: no equation has in it a number that a later one counts."""
+        numbers = numbers_for(space)
         for eqn, is_symbolic in self.eqns:
             if not is_symbolic:
                 compute(eqn, values)
                 continue
             try:
-                _compute_at(space, eqn, values)
+                _compute_at(numbers, eqn, values)
             except OtherCount as other:
                 space[self.counted[other.which]] = other.count
-                _compute_at(space, eqn, values)
+                numbers = numbers_for(space)
+                _compute_at(numbers, eqn, values)
 
 
 def is_counted(eqn: Eqn) -> bool:
@@ -50,9 +52,8 @@ def _has_symbols(eqn: Eqn) -> bool:
     return bool(found)
 
 
-def _compute_at(space: dict[str, Any], eqn: Eqn, values: dict[Var, Any]) -> None:
+def _compute_at(numbers: Numbers, eqn: Eqn, values: dict[Var, Any]) -> None:
     """``compute`` for an equation over symbols."""
-    numbers = numbers_for(space)
     at = numbers.eqn(eqn)
     inner = {numbers.var(a): values[a] for a in eqn.inputs if isinstance(a, Var)}
     compute(at, inner)

@@ -1,10 +1,10 @@
 """How many elements masks name in the calls of one plan: what its sizes rest on beside those of arguments.
 
 A call takes the numbers of the latest one for granted. Where a mask names another number, the plan stops
-before it has written anything that the caller can see, and the call begins again with that number; so it is
-begun once more at most for each mask. Once numbers are seen to move, those of masks that are compared with
-arguments (``label >= 0``) are looked up before the call. Where no instance is for the numbers that a call is
-tried with, NumPy computes what they are.
+before it has written anything that the caller can see, and the call begins again with that one. Once numbers
+are seen to move, those of masks that are compared with arguments (``label >= 0``) are looked up before the
+call. Where a second one is another, or no instance is for those that a call is tried with, NumPy computes all
+of them: each beginning has an instance of its own, made for it alone most likely.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Counts:
         self.computed, self.ahead = computed, ahead
         self.missed: dict[str, int] = {}  # those for which there was no instance
         self.moves = False
+        self.several = False  # whether more than one was another in the latest call that began again
         self._here = threading.local()
 
     @property
@@ -73,6 +74,10 @@ class Counts:
                     self.moves = True
                     told.add(name)
                     self._learn(counts, {name: other.count})
+                    if not is_computed and (self.several or len(told) > 1):
+                        is_computed, before = True, dict(counts)
+                        self._learn(counts, _where_it_can(self.computed, leaves))
+                        self.several = len(told) > 1 or counts != before
                     continue
                 if result is MISS and self._here.fits and not is_computed:
                     is_computed, before = True, dict(counts)

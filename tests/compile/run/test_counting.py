@@ -64,3 +64,24 @@ def test_what_masks_do_not_rest_on_is_not_computed(monkeypatch):
     assert computed
     assert "square" not in computed
     assert len(computed) < len(plan.forward.eqns) / 2
+
+
+def test_where_several_numbers_are_others_a_call_begins_again_once():
+    def shares(x, weight):
+        scores = (x.cumsum(0) * weight).sin()  # more than is looked up before a call
+        return sum(
+            scores[(scores > low) & (scores < low + 0.5)].square().sum() for low in (-1.0, -0.5, 0.0, 0.5)
+        )
+
+    compiled, weight = jtorch.compile(shares, fullgraph=True), jtorch.tensor(0.9)
+    calls = [jtorch.linspace(0, 1 + k / 4, 40) for k in range(6)]
+    compiled(calls[0], weight), compiled(calls[1], weight)
+    plan = next(iter(compiled.plans.values()))[0]
+    made = []
+    for x in calls[2:]:
+        before = {*plan.runner.found}
+        assert jtorch.allclose(compiled(x, weight), shares(x, weight))
+        made.append(len({*plan.runner.found} - before))
+    assert max(made) == 1
+    assert sum(made) > 1
+    assert sum(map(len, compiled.plans.values())) == 1
