@@ -279,12 +279,20 @@ def _opened_changes(plan: Any) -> Iterator[Change]:
             yield Change(f"the form of {each.place.label()}", before, now, OF_FORMS)
 
 
+def _branches_of(plan: Any) -> str:
+    """Where elements decide which way a plan goes: which of these did is not known."""
+    eqns = (eqn for eqn in plan.capture.graph.eqns if eqn.op.name == "expect" and eqn.source is not None)
+    lines = [*dict.fromkeys(_place(eqn.source) for eqn in eqns)]
+    more = f" or {len(lines) - 3} more" if len(lines) > 3 else ""
+    return f", asked at {', '.join(lines[:3])}{more}" if lines else ""
+
+
 def _guard_change(plan: Any, leaves: list[Any], labels: list[str]) -> Change:
     """The guard itself, where no fact tells more."""
     guard = failing_guard(plan, leaves)
     if guard is None:  # every guard holds: it stopped at a branch
         return Change(
-            "a data-dependent branch", "the ways recorded", "another way",
+            f"a data-dependent branch{_branches_of(plan)}", "the ways recorded", "another way",
             "each way is recorded once, up to max_branches: jtorch.where has both in one",
         )  # fmt: skip
     if guard.about is About.MODE:

@@ -155,11 +155,32 @@ def test_a_branch_on_a_float():
     assert changes(f) == [(f"t > 1.0 holds no longer, asked at test_ledger.py:{line}", "", "")]
 
 
+def test_where_many_branches_are_some_lines_are_named():
+    @jtorch.compile
+    def f(x):
+        if x[0] > 0:
+            x = x + 1
+        if x[1] > 0:
+            x = x + 2
+        if x[2] > 0:
+            x = x + 4
+        if x[3] > 0:
+            x = x + 8
+        return x
+
+    f(jtorch.ones(4))
+    assert f(-jtorch.ones(4)).tolist() == [-1.0] * 4
+    line = f.function.__code__.co_firstlineno
+    lines = ", ".join(f"test_ledger.py:{line + k}" for k in (2, 4, 6))
+    assert changes(f)[0][0] == f"a data-dependent branch, asked at {lines} or 1 more"
+
+
 def test_a_branch_on_a_tensor():
     f = jtorch.compile(lambda x: x * 2 if x.sum() > 0 else x * 3)
     assert f(jtorch.ones(3)).tolist() == [2.0] * 3
     assert f(-jtorch.ones(3)).tolist() == [-3.0] * 3
-    assert changes(f) == [("a data-dependent branch", "the ways recorded", "another way")]
+    asked = f", asked at test_ledger.py:{f.function.__code__.co_firstlineno}"
+    assert changes(f) == [(f"a data-dependent branch{asked}", "the ways recorded", "another way")]
     for sign in (1, -1, 1):
         f(sign * jtorch.ones(3))
     assert len(f.retraces) == 1

@@ -31,7 +31,8 @@ def test_each_way_is_recorded_once_and_replayed():
         np.testing.assert_array_equal(compiled(x).numpy(), f(x).numpy())
     assert sum(map(len, compiled.plans.values())) == 2
     (further,) = compiled.retraces
-    assert further.changes[0].what == "a data-dependent branch"
+    line = f.__code__.co_firstlineno + 1
+    assert further.changes[0].what == f"a data-dependent branch, asked at test_branches.py:{line}"
 
 
 def test_while_and_early_exit():
