@@ -103,9 +103,8 @@ class Observer(Reading, Writing):
         self.classes: dict[type, bool] = {}  # of which classes they are, and whether jtorch's code runs
         self.places: dict[int, int] = {}  # id of the stand-in of a tensor argument -> its place
         self.decided = False  # whether elements of a tensor have decided which way it goes
-        self.hung: dict[
-            tuple[int, str], Any
-        ] = {}  # what hangs on tensors that it makes: see ``user_attributes``
+        # what hangs on tensors that it makes, and the line that hung it there: see ``user_attributes``
+        self.hung: dict[tuple[int, str], Any] = {}
         self.leaves: list[Any] = []  # the arguments themselves
         self.given: dict[int, Any] = {}  # containers of arguments, as they were built for this recording
         self.given_changed: list[Source | None] = []  # the lines that change one of them

@@ -266,7 +266,7 @@ class CompiledPlan:
             inputs = self.forward.inputs
             with contextlib.suppress(
                 OtherCount
-            ):  # where the plan is for one number, and this call not for it
+            ):  # of a mask that has one number here, and another in this call
                 self.counting.complete(space, {var: np.asarray(given[var], var.dtype) for var in inputs})
         return space
 
