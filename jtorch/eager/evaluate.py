@@ -11,12 +11,14 @@ import numpy as np
 from jtorch.core.device_array import DeviceArray
 from jtorch.core.dtypes import HALVES
 from jtorch.core.lazy_grad import LazyGrad
-from jtorch.core.narrow import FLOAT32, evaluated, narrow_ops, rounds_in_between
-from jtorch.core.op import TABLE, Context, Evaluator, Kind, Op, set_default_context
+from jtorch.core.narrow import FLOAT32, evaluated, narrow_ops, narrowed, rounds_in_between
+from jtorch.core.op import BY_NAME, TABLE, Context, Evaluator, Kind, Op, set_default_context
 from jtorch.core.strides import takes_sums
 from jtorch.eager import formulas
 from jtorch.eager.on_device import Computing, dispatching, lies_on_device, memory_of
 from jtorch.ops import xp
+
+_NARROW_ADD = narrowed()[BY_NAME["add"]].index
 
 
 class Eager(Evaluator):
@@ -121,6 +123,8 @@ class Eager(Evaluator):
             return None
         if data.__class__ is DeviceArray:
             data[...] = data + g
+        elif data.dtype in HALVES:
+            data[...] = self.on_host[_NARROW_ADD](data, g)
         else:
             np.add(data, g, data)
         before._cell[0] += 1

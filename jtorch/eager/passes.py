@@ -16,13 +16,28 @@ from typing import Any
 
 from numpy import (
     add as add_in_place,  # with the third argument as its output
+    dtype,
+    float16,
     ndarray,
 )
 
 from jtorch.core.device_array import DeviceArray
+from jtorch.core.dtypes import BFLOAT16
+from jtorch.core.narrow import narrowed
+from jtorch.core.op import BY_NAME
+from jtorch.eager.evaluate import EAGER
 from jtorch.eager.node import GRADIENTS, Node
 
 LEFT, GRAD, TARGET, META, OWNED, LEAF = range(6)  # the places of a slot
+
+
+FLOAT16 = dtype(float16)
+_ADD = narrowed()[BY_NAME["add"]].index
+
+
+def sum_of_16_bits(x: Any, y: Any) -> Any:
+    """``x + y`` of one dtype of 16 bits."""
+    return EAGER.table[_ADD](x, y)
 
 
 def slot_of(target: Any, left: int) -> list:
@@ -82,7 +97,10 @@ def propagate(ready: list, slots: dict[Any, list], xp: Any, keep: bool, take: Ca
 def add_to(slot: list, part: Any) -> None:
     """Add to the gradient of ``slot``: in place only where this pass made that memory."""
     before = slot[GRAD]
-    if slot[OWNED]:
+    if part.dtype is FLOAT16 or part.dtype is BFLOAT16:  # NumPy adds them one by one
+        slot[GRAD] = sum_of_16_bits(before, part)
+        slot[OWNED] = slot[GRAD].__class__ is ndarray
+    elif slot[OWNED]:
         add_in_place(before, part, before)
     else:
         total = before + part

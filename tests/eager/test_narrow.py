@@ -1,5 +1,7 @@
 """Ops of 16-bit floats as one op: one node, the bits of three, and what PyTorch keeps and gives."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -222,6 +224,24 @@ def test_it_is_one_node_that_keeps_16_bits(dtype):
         assert below.variable is x
         if saved is not None:
             assert getattr(node, f"_saved_{saved}").dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [jtorch.bfloat16, jtorch.float16], ids=str)
+@pytest.mark.parametrize("n", [8, 9000])
+def test_gradients_that_meet_are_rounded_once(dtype, n):
+    parts = [jtorch.randn(n).to(dtype) for _ in range(3)]
+    x = jtorch.randn(n).to(dtype).requires_grad_()
+    y = x * 1
+    total = (y * parts[0]).float().sum() + (y * parts[1]).float().sum() + (y * parts[2]).float().sum()
+    total.backward()
+    sums = {
+        ((a.float() + b.float()).to(dtype).float() + c.float()).to(dtype)
+        for a, b, c in itertools.permutations(parts)
+    }
+    assert any((x.grad == each).all() for each in sums)
+    held, before = x.grad, x.grad.clone()
+    (x * parts[0]).float().sum().backward()
+    assert x.grad is held and (held == (before.float() + parts[0].float()).to(dtype)).all()
 
 
 def test_a_gradient_can_be_differentiated_again():

@@ -34,8 +34,10 @@ from jtorch.compile.observe.guards import PLAIN
 from jtorch.compile.record.sizing import why_numbers
 from jtorch.compile.run.lines import About
 from jtorch.core.errors import Source
+from jtorch.core.op import BY_NAME
 from jtorch.eager.tensor import Tensor
 
+_EXPECT = BY_NAME["expect"]
 _SHOWN = 4  # changes of one retrace that its text names
 _WIDTH = 80  # columns of the text of a ledger
 _FEW = 3  # from so many on, changes of a kind are counted instead of listed
@@ -281,7 +283,7 @@ def _opened_changes(plan: Any) -> Iterator[Change]:
 
 def _branches_of(plan: Any) -> str:
     """Where elements decide which way a plan goes: which of these did is not known."""
-    eqns = (eqn for eqn in plan.capture.graph.eqns if eqn.op.name == "expect" and eqn.source is not None)
+    eqns = (eqn for eqn in plan.capture.graph.eqns if eqn.op is _EXPECT and eqn.source is not None)
     lines = [*dict.fromkeys(_place(eqn.source) for eqn in eqns)]
     more = f" or {len(lines) - 3} more" if len(lines) > 3 else ""
     return f", asked at {', '.join(lines[:3])}{more}" if lines else ""

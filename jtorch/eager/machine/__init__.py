@@ -70,6 +70,7 @@ _WORDS = Words({
     "UNLISTED": views.UNLISTED, "forget_dead_views": views.forget_dead, "EAGER_TABLE": usual.EAGER_TABLE,
     "HOST_TABLE": usual.HOST_TABLE, "DeviceArray": DeviceArray,
     "ONLY_COMPLEX": unusual.ONLY_COMPLEX, "slot_of": passes.slot_of, "add_in_place": passes.add_in_place,
+    "sum_of_16_bits": passes.sum_of_16_bits,
 }, _OWN)  # fmt: skip
 _NUMBERS = {name: getattr(passes, name) for name in ("LEFT", "GRAD", "TARGET", "META", "OWNED", "LEAF")}
 
