@@ -33,6 +33,19 @@ def expanded_strides(sizes: Numbers, strides: Numbers, shape: Numbers) -> Number
     return tuple(found)
 
 
+def memory_order(shape: Numbers, strides: Numbers) -> Numbers | None:
+    """The axes in the order in which their elements lie side by side, each at a place of its own; None where
+    there are gaps, or where elements share places."""
+    order = sorted(range(len(shape)), key=lambda k: (-strides[k], -shape[k]))
+    step = 1
+    for k in reversed(order):
+        if shape[k] != 1:
+            if strides[k] != step:
+                return None
+            step *= shape[k]
+    return tuple(order)
+
+
 def takes_sums(gradient: np.ndarray) -> bool:
     """Whether backward adds in the memory of ``gradient``, an array: not where its elements lie at one place
     or must not be written; then the sum has memory of its own."""

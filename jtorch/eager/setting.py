@@ -14,7 +14,13 @@ from jtorch.core.strides import contiguous_strides
 from jtorch.eager.duals import is_dual
 from jtorch.eager.messages import long_name
 from jtorch.eager.rebase import check_allowed, renamed
-from jtorch.eager.storage import UntypedStorage, storage_offset as offset_of, untyped_storage, window
+from jtorch.eager.storage import (
+    UntypedStorage,
+    check_bounds,
+    storage_offset as offset_of,
+    untyped_storage,
+    window,
+)
 from jtorch.eager.tensor import Tensor, wrap
 from jtorch.ops import axes as ax
 
@@ -97,13 +103,7 @@ def _window(tensor: Tensor, storage: UntypedStorage, start: int, size: Any, stri
         raise RuntimeError(
             f"set_(): negative numbers in sizes {list(shape)}, strides {list(steps)}, storage offset {start}"
         )
-    last = start + sum((n - 1) * s for n, s in zip(shape, steps, strict=True))
-    if 0 not in shape and (last + 1) * width > storage.nbytes():
-        raise RuntimeError(
-            f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset {start}, and itemsize "
-            f"{width} requiring a storage size of {(last + 1) * width} are out of bounds for storage of size "
-            f"{storage.nbytes()}"
-        )
+    check_bounds(shape, steps, start, width, storage.nbytes())
     return wrap(window(storage, tensor._data.dtype, shape, steps, start))
 
 

@@ -128,6 +128,17 @@ def window(
     return np.ndarray(shape, dtype, flat, start * dtype.itemsize, strides)  # type: ignore[call-overload]
 
 
+def check_bounds(size: tuple[int, ...], stride: tuple[int, ...], start: int, width: int, nbytes: int) -> None:
+    """Raise PyTorch's error where these places, of ``width`` bytes each, are not all in memory of so many."""
+    end = start + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1
+    if start < 0 or (0 not in size and end * width > nbytes):
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {start}, and "
+            f"itemsize {width} requiring a storage size of {end * width} are out of bounds for storage of "
+            f"size {nbytes}"
+        )
+
+
 def is_shared(self: Tensor) -> bool:
     """Whether this memory is what ``share_memory_`` makes, which other processes may see."""
     if self._data.__class__ is DeviceArray:
