@@ -238,10 +238,16 @@ def in_kind(product, factor):
 @composite(grad_name="AddmmBackward0", in_place=True, saved_for=_CROSSED, fuses=False, autocast="lower")
 def addmm(xp, input, x, y, *, beta, alpha):
     """beta input + alpha mat1 @ mat2"""
-    product = xp.matmul(x, y)
-    if alpha != 1:
+    return _weighted(xp, input, xp.matmul(x, y), beta, alpha)
+
+
+def _weighted(xp, input, product, beta, alpha):
+    """What is multiplied by 0 does not matter, NaN included."""
+    if alpha == 0:
+        product = xp.full(0, shape=tuple(product.shape), dtype=product.dtype)
+    elif alpha != 1:
         product = product * alpha
-    if beta == 0:  # what is in ``input`` does not matter then, NaN included
+    if beta == 0:
         return product
     return product + (input if beta == 1 else input * beta)
 
@@ -250,6 +256,17 @@ def addmm(xp, input, x, y, *, beta, alpha):
 def _(xp, g, x, y, needs, beta, alpha):
     gx, gy = _products(xp, g if alpha == 1 else g * alpha, x, y, needs[1:])
     return g if beta == 1 else g * beta, gx, gy  # the engine sums over what broadcasting repeated
+
+
+@composite(public=None, grad_name="AddBackward0", fuses=False)
+def weighted(xp, input, product, *, beta, alpha):
+    """beta input + alpha product, where one of the two numbers is 0; ``input`` broadcasts to ``product``."""
+    return _weighted(xp, input, product, beta, alpha)
+
+
+@weighted.vjp
+def _(xp, g, beta, alpha):
+    return g * beta, g * alpha
 
 
 @addmm.face

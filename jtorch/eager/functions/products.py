@@ -151,16 +151,17 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _added(function: Callable, input: Tensor, x: Tensor, y: Tensor, beta: Any, alpha: Any) -> Tensor:
-    """beta input + alpha function(x, y); where beta is 0, what is in ``input`` does not matter."""
+    """beta input + alpha function(x, y); what is multiplied by 0 does not matter, NaN included."""
     if is_half(input._data) and input.dtype is x.dtype is y.dtype:
         return in_float32(functools.partial(_added, function), input, x, y, beta, alpha)
     product = function(x, y)
     check_expands(input.shape, tuple(product.shape))
     beta, alpha = in_kind(product, beta), in_kind(product, alpha)
-    product = product if alpha == 1 else product * alpha
-    if beta == 0:
-        return product
-    return product + (input if beta == 1 else input * beta)
+    if function is outer and alpha != 1:  # BLAS leaves out what is multiplied by 0, and this is not its
+        product, alpha = product * alpha, 1
+    if beta == 0 or alpha == 0:
+        return APPLY["weighted"](input, product, beta=beta, alpha=alpha)
+    return (product if alpha == 1 else product * alpha) + (input if beta == 1 else input * beta)
 
 
 def _check_factors(input: Tensor, *factors: Any) -> None:

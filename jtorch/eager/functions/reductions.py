@@ -120,7 +120,7 @@ def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any 
     if dtype is not None:
         input = input.to(dtype)
     if input.is_floating_point():
-        input = APPLY["where"](APPLY["isnan"](input), 0.0, input)
+        input = APPLY["without_nan"](input)
     return input.sum(dim, keepdim)
 
 

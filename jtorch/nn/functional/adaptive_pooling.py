@@ -110,13 +110,21 @@ def _adaptive_max(rank: int, input: Tensor, output_size: Sizes, return_indices: 
     lead, sizes = input.shape[:-rank], tuple(input.shape[-rank:])
     with no_grad():
         seen = _boxes(input, rank, wanted)
-        best = seen.argmax(-1, keepdim=True)
+        best = best_place(seen)
         flat = arange(math.prod(sizes), device=input.device).reshape(sizes)
         where = functions.gather(_boxes(flat, rank, wanted).expand(seen.shape), -1, best)
         index = where.reshape(*lead, *wanted)
     elements, places = input.reshape(*lead, math.prod(sizes)), index.reshape(*lead, math.prod(wanted))
     values = functions.gather(elements, -1, places).reshape(index.shape)
     return (values, index) if return_indices else values
+
+
+def best_place(windows: Tensor) -> Tensor:
+    """Where the maximum along the last axis is, with that axis: the first one. Of several NaN it is the last,
+    as in PyTorch, where each takes the place of what was before it."""
+    places = arange(windows.shape[-1], device=windows.device)
+    last = ops.where(ops.isnan(windows), places, -1).max(-1, keepdim=True).values
+    return ops.where(last < 0, windows.argmax(-1, keepdim=True), last)
 
 
 def _boxes(input: Tensor, rank: int, wanted: tuple[int, ...]) -> Tensor:

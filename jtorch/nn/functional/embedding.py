@@ -23,6 +23,7 @@ from jtorch.eager.public import (
     reads_elements,
     tensor,
     widened,
+    zeros,
 )
 from jtorch.ops.embedding import check_ids
 
@@ -278,13 +279,29 @@ def _reduced(rows: Any, counts: Any, mode: str) -> Tensor:
     if not rows.shape[1]:
         return rows.sum(1)
     if counts is None:
-        return rows.max(1).values if mode == "max" else rows.sum(1) if mode == "sum" else rows.mean(1)
+        return _largest(rows, None) if mode == "max" else rows.sum(1) if mode == "sum" else rows.mean(1)
     wide = counts.unsqueeze(-1)
     if mode == "max":
-        top = functions.where(wide, rows, float("-inf")).max(1).values
-        return functions.where(wide.any(1), top, 0.0)
+        return functions.where(wide.any(1), _largest(rows, counts), 0.0)
     total = functions.where(wide, rows, 0.0).sum(1)
     return total if mode == "sum" else total / _at_least_one(counts.sum(1), rows)
+
+
+def _largest(rows: Any, counts: Any) -> Tensor:
+    """Rows (B, n, width) to the first maximum of those that count. As in PyTorch, the first of these stays
+    unless another one is larger: beside NaN nothing is, and NaN is larger than nothing."""
+    with no_grad():
+        seen = ops.isnan(rows).logical_not()
+        if counts is None:
+            first = zeros(rows.shape[0], 1, 1, dtype=dt.int64, device=rows.device)
+        else:
+            seen = seen & counts.unsqueeze(-1)
+            first = counts.long().argmax(1).reshape(-1, 1, 1)
+        first = first.expand(-1, 1, rows.shape[2])
+        top, place = functions.where(seen, rows, float("-inf")).max(1, keepdim=True)
+        stays = ops.isnan(functions.gather(rows, 1, first)) | (top == float("-inf"))
+        place = functions.where(stays, first, place)
+    return functions.gather(rows, 1, place).squeeze(1)
 
 
 def _at_least_one(numbers: Any, like: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jtorch.eager.public import Tensor, arange, functions, rand
+from jtorch.nn.functional.adaptive_pooling import best_place
 
 _Sizes = int | Sequence[int]
 
@@ -100,7 +101,7 @@ def _pooled(
     flat = x.reshape(*x.shape[:2], -1)
     wide = at.reshape(*at.shape[:2], -1)
     found = flat.gather(2, wide).reshape(*at.shape[: 2 + count], -1)
-    best = found.detach().argmax(-1, True)
+    best = best_place(found.detach())
     out = found.gather(-1, best).squeeze(-1)
     out = out if input.ndim == rank + 2 else out.squeeze(0)
     if not return_indices:

@@ -64,6 +64,12 @@ def _(draw):
     ]
 
 
+@entry("weighted")
+def _(draw):
+    arrays = draw.floats(2, 3), draw.floats(2, 3)
+    return [Sample(arrays, {"beta": beta, "alpha": alpha}) for beta, alpha in ((0, 2.0), (0.5, 0), (0, 0))]
+
+
 @entry("linear")
 def _(draw):
     return [
