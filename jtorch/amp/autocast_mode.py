@@ -137,7 +137,18 @@ def _change(**changes: Any) -> None:
 
 
 def _now(device_type: str) -> Setting:
-    return op_module.CONTEXT.get().casting.on(device_type)
+    casting = op_module.CONTEXT.get().casting
+    if device_type in _OTHERS:
+        return dict(casting.others).get(device_type, Setting(False, _OTHERS[device_type]))
+    return casting.on(device_type)
+
+
+def _set(device_type: str, setting: Setting) -> None:
+    if device_type in _OTHERS:
+        others = dict(op_module.CONTEXT.get().casting.others) | {device_type: setting}
+        _change(others=tuple(sorted(others.items(), key=lambda entry: entry[0])))
+    else:
+        _change(**{device_type: setting})
 
 
 def _kind(device_type: str, what: str) -> str:
@@ -158,42 +169,40 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether autocast is on; without an argument, on "cuda"."""
     device_type = "cuda" if device_type is None else device_type
     device_type = _kind(device_type, "is_autocast_enabled")
-    return device_type in _SUPPORTED and _now(device_type).enabled
+    return _now(device_type).enabled
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Switch autocast on or off for this thread, until it is switched again or the block around it ends.
 
-    Where there is no CUDA it can be on for "cuda", and changes nothing. Raises RuntimeError for switching it
-    on for devices that are never here.
+    Where there is no CUDA it can be on for "cuda", and for devices that are never here, and changes nothing.
+    Raises RuntimeError for a device that PyTorch has no autocast for.
     """
-    if isinstance(device_type, bool):  # of a GPU
+    if isinstance(device_type, bool) and enabled is None:  # of a GPU
         enabled, device_type = device_type, "cuda"
-    device_type = _kind(device_type, "set_autocast_enabled")
-    if enabled and device_type not in _SUPPORTED:
-        raise RuntimeError(
-            f"set_autocast_enabled({device_type!r}, True): there is no {device_type.upper()} here"
+    if not isinstance(device_type, str):
+        raise TypeError(
+            "set_autocast_enabled(): argument 'device_type' (position 1) must be str, not "
+            f"{type(device_type).__name__}"
         )
-    if device_type in _SUPPORTED:
-        _change(**{device_type: _now(device_type)._replace(enabled=bool(enabled))})
+    device_type = _kind(device_type, "set_autocast_enabled")
+    _set(device_type, _now(device_type)._replace(enabled=bool(enabled)))
 
 
 def get_autocast_dtype(device_type: str) -> dtype:
     """The type that autocast lowers to on ``device_type``: bfloat16 on "cpu" and float16 on "cuda", unless it
     was set."""
     device_type = _kind(device_type, "get_autocast_dtype")
-    return _now(device_type).dtype if device_type in _SUPPORTED else _OTHERS[device_type]
+    return _now(device_type).dtype
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Set that type for this thread. Raises RuntimeError for one that no op computes in under autocast."""
     device_type = _kind(device_type, "set_autocast_dtype")
-    if device_type not in _SUPPORTED:
-        raise RuntimeError(f"set_autocast_dtype({device_type!r}, ...): there is no such device here")
-    if dtype not in _SUPPORTED[device_type]:
+    if dtype not in _SUPPORTED.get(device_type, (dtype,)):
         known = " and ".join(map(str, _SUPPORTED[device_type]))
         raise RuntimeError(f"set_autocast_dtype({device_type!r}, {dtype}): autocast lowers to {known}")
-    _change(**{device_type: _now(device_type)._replace(dtype=dtype)})
+    _set(device_type, _now(device_type)._replace(dtype=dtype))
 
 
 def is_autocast_cache_enabled() -> bool:

@@ -28,8 +28,9 @@ def lobpcg(
     ``A`` and ``B`` may be sparse matrices. It iterates from ``X`` (..., m, n), or ``n`` random directions,
     until residuals are below ``tol`` (the root of the dtype's epsilon) or ``niter`` times (1000; -1: without
     end). ``iK`` is a preconditioner; ``method`` and what tells PyTorch how to orthogonalize have no effect.
-    Gradients reach ``A`` and ``B`` from E; X has none, which is an error in ``backward()``. Compiled
-    functions run it eagerly. Raises ValueError where m is below 3 n.
+    Gradients reach ``A`` and ``B`` from E, and a dense ``A`` without ``B`` from X: that is computed with all
+    eigenvectors; of others it is an error in ``backward()``. Compiled functions run it eagerly. Raises
+    ValueError where m is below 3 n.
 
     >>> import jtorch
     >>> E, X = jtorch.lobpcg(jtorch.diag(jtorch.tensor([1.0, 2.0, 3.0, 9.0])), k=1)
@@ -59,7 +60,11 @@ def lobpcg(
     tol = jtorch.finfo(A.dtype).eps ** 0.5 if tol is None else tol
     with jtorch.no_grad():
         vectors = _of_each(A, B, X, iK, 1000 if niter is None else niter, tol, largest)[..., :k]
-    return _quotients(A, B, vectors), _without_gradient(A, B, vectors)
+    given = [M if isinstance(M, Tensor) else M._values() for M in (A, B) if M is not None]
+    if not any(M.requires_grad for M in given):
+        return _quotients(A, B, vectors), vectors
+    X = LOBPCGBackward.apply(vectors, B is None and isinstance(A, Tensor), *given)
+    return LOBPCGValues.apply(X, (A, B), *given), X
 
 
 def _of_each(A: Any, B: Any, X: Tensor, iK: Any, niter: int, tol: float, largest: bool) -> Tensor:
@@ -117,25 +122,61 @@ def _quotients(A: Any, B: Any, X: Tensor) -> Tensor:
     return above / below
 
 
+def _products(M: Any, X: Tensor, Y: Tensor) -> Tensor:
+    """X Y^T, of a sparse ``M`` at the places where it has elements."""
+    if isinstance(M, Tensor):
+        return X @ Y.mT
+    rows, columns = M._indices()
+    return (X[rows] * Y[columns]).sum(-1)
+
+
 class _Identity:
     def __matmul__(self, other: Tensor) -> Tensor:
         return other
 
 
-def _without_gradient(A: Any, B: Any, X: Tensor) -> Tensor:
-    given = [M if isinstance(M, Tensor) else M._values() for M in (A, B) if M is not None]
-    if not any(M.requires_grad for M in given):
-        return X
-    return LOBPCGBackward.apply(X, *given)
+class LOBPCGValues(Function):
+    """The quotients. Where they are largest or smallest the vectors have no part in their gradient, but in
+    that gradient's own."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, matrices: tuple, *given: Tensor) -> Tensor:
+        ctx.matrices = matrices
+        ctx.save_for_backward(X, *given)
+        A, B = matrices
+        return _quotients(A, B, X)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        X, (A, B) = ctx.saved_tensors[0], ctx.matrices
+        weights = X * (g / (X * _times(B, X)).sum(-2)).unsqueeze(-2)
+        found = [_products(A, weights, X)]
+        if B is not None:
+            found.append(_products(B, -weights * _quotients(A, B, X).unsqueeze(-2), X))
+        return None, None, *found
 
 
 class LOBPCGBackward(Function):
-    """Vectors that depend on matrices by a way without a gradient."""
+    """Vectors that depend on matrices by a way without a gradient: it is that of ``eigh``, whose vectors they
+    are up to their signs."""
 
     @staticmethod
-    def forward(ctx: Any, X: Tensor, *given: Tensor) -> Tensor:
+    def forward(ctx: Any, X: Tensor, is_dense: bool, *given: Tensor) -> Tensor:
+        ctx.is_dense, ctx.vectors = is_dense, X
+        ctx.save_for_backward(*given)
         return X.clone()
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        raise NotImplementedError("lobpcg: its vectors have no gradient: those of linalg.eigh have one")
+        if not ctx.is_dense:
+            raise NotImplementedError(
+                "lobpcg: its vectors have no gradient by sparse matrices, nor beside B: those of linalg.eigh "
+                "have one"
+            )
+        (A,), X, again = ctx.saved_tensors, ctx.vectors, jtorch.is_grad_enabled()
+        with jtorch.enable_grad():
+            _, vectors = jtorch.linalg.eigh((A + A.mT) / 2)
+            place = (vectors.mT @ X).detach().abs().argmax(-2, keepdim=True)
+            found = vectors.gather(-1, place.expand(X.shape))
+            found = found * (found * X).sum(-2, keepdim=True).detach().sign()
+        return None, None, *jtorch.autograd.grad(found, A, g, create_graph=again)

@@ -46,13 +46,14 @@ class Setting(NamedTuple):
 
 
 _NUMBERS = {d: k for k, d in enumerate(dt.ALL)}
+_OTHERS: dict[tuple[tuple[str, Setting], ...], int] = {}  # a number for each that there was
 
 
 class Casting:
     """A setting for each device, never changed but for ``cache``: what was cast already since the outermost
     block began."""
 
-    __slots__ = ("cache", "cache_enabled", "cpu", "cuda", "nesting", "number", "outer")
+    __slots__ = ("cache", "cache_enabled", "cpu", "cuda", "nesting", "number", "others", "outer")
 
     def __init__(
         self,
@@ -62,15 +63,20 @@ class Casting:
         nesting: int = 0,
         cache: Any = None,
         outer: Casting | None = None,
+        others: tuple[tuple[str, Setting], ...] = (),
     ) -> None:
         self.cpu, self.cuda = cpu, cuda
         self.cache_enabled = cache_enabled
         self.nesting = nesting  # how many blocks it is in
         self.outer = outer  # what held around the innermost of them
         self.cache: dict[Any, Any] = {} if cache is None else cache
-        # one for all settings that make an op compute the same; 0 where nothing was set
+        self.others = others  # what was set for devices that are not here, which changes nothing but answers
+        # one for all settings that make an op compute the same, and have one answer; 0 where nothing was set
         devices = cuda.number(dt.float16) * 2 * len(_NUMBERS) + cpu.number(dt.bfloat16)
-        self.number = devices * 2 + (not cache_enabled)
+        number = devices * 2 + (not cache_enabled)
+        if others:
+            number += _OTHERS.setdefault(others, len(_OTHERS) + 1) << 32
+        self.number = number
 
     @property
     def enabled(self) -> bool:

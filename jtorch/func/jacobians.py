@@ -101,8 +101,14 @@ def _rows(level: Level, out: Tensor, chunk_size: int | None = None) -> list[Tens
 
 
 def _rows_or_columns(level: Level, outputs: list[Tensor]) -> list[list[Tensor]]:
-    """Passes from each element of the outputs or along each one of the inputs, whichever are fewer."""
-    if sum(t.numel() for t in level.inputs) < sum(out.numel() for out in outputs):
+    """Passes from each element of the outputs or along each one of the inputs, whichever are fewer; along the
+    inputs where an output has another dtype, which is that of its derivatives, as in forward mode."""
+    other_dtype = any(
+        out.is_floating_point() and t.is_floating_point() and out.dtype is not t.dtype
+        for out in outputs
+        for t in level.inputs
+    )
+    if other_dtype or sum(t.numel() for t in level.inputs) < sum(out.numel() for out in outputs):
         return _columns(level, outputs)
     return [_rows(level, out) for out in outputs]
 

@@ -16,6 +16,32 @@ from jtorch.core import memory_formats as formats
 from jtorch.eager.public import Size, SparseGradientError, Tensor
 
 
+def _uncompared(name: str) -> Callable:
+    """The method of an operator that has no sparse result: without it Python would compare who they are."""
+
+    def compare(self: Any, other: Any) -> Any:
+        if not isinstance(other, (int, float, complex, Tensor, SparseTensor)):
+            return NotImplemented
+        raise NotImplementedError(
+            f"{name}() is not there for sparse tensors, where it would hold for most of what is not there: "
+            "compare x.to_dense()"
+        )
+
+    return compare
+
+
+def _no_divisor(what: str, divisor: Any) -> RuntimeError:
+    return RuntimeError(
+        f"Sparse {what} requires a scalar or zero-dim dense tensor divisor (got shape "
+        f"{list(divisor.shape)} for divisor): what is not there would be 0 / 0"
+    )
+
+
+def _check_divisor(what: str, divisor: Any) -> None:
+    if isinstance(divisor, SparseTensor) or (isinstance(divisor, Tensor) and divisor.ndim):
+        raise _no_divisor(what, divisor)
+
+
 class SparseTensor:
     """Elements ``values`` (nnz, dense dims) at ``indices`` (sparse dims, nnz; int64)
     of a tensor of ``shape``, zero elsewhere. ``layout`` is how it shows: COO, or CSR and CSC, which have two
@@ -260,7 +286,8 @@ class SparseTensor:
         if isinstance(other, SparseTensor):
             self._check_shape(other)
             values = jtorch.cat([self._v, other._v])
-            return SparseTensor(jtorch.cat([self._i, other._i], 1), values, self.shape)
+            both = SparseTensor(jtorch.cat([self._i, other._i], 1), values, self.shape)
+            return both.to_sparse_csr() if self.layout is other.layout is formats.sparse_csr else both
         return self.__radd__(other)
 
     def __radd__(self, other: Any) -> Tensor:
@@ -305,16 +332,38 @@ class SparseTensor:
         return self._take(self * other)
 
     def __truediv__(self, other: Any) -> SparseTensor:
-        if isinstance(other, Tensor) and other.ndim:
-            self._check_shape(other)
-            return self._with(self._v / other[tuple(self._i)])
+        _check_divisor("division", other)
         return self._with(self._v / other)
 
-    div = __truediv__
+    def __floordiv__(self, other: Any) -> SparseTensor:
+        """By a number; what is not there stays 0."""
+        _check_divisor("floor division", other)
+        mine = self.coalesce()
+        return mine._with(mine._v // other)
+
+    def __rtruediv__(self, other: Any) -> SparseTensor:
+        raise _no_divisor("division", self)
+
+    def __rfloordiv__(self, other: Any) -> SparseTensor:
+        raise _no_divisor("floor division", self)
+
+    floor_divide = __floordiv__
+
+    def div(self, other: Any, *, rounding_mode: str | None = None) -> SparseTensor:
+        if rounding_mode is None:
+            return self / other
+        _check_divisor("division", other)
+        mine = self.coalesce()  # the parts of one element can't be rounded one by one
+        return mine._with(mine._v.div(other, rounding_mode=rounding_mode))
 
     def div_(self, other: Any) -> SparseTensor:
         """By a number: what averages gradients over processes or steps divides them so."""
         return self._take(self / other)
+
+    # -- comparisons ---------------------------------------------------------------------------------------
+
+    __eq__, __ne__, __lt__, __le__, __gt__, __ge__ = map(_uncompared, ("eq", "ne", "lt", "le", "gt", "ge"))
+    __hash__ = object.__hash__
 
     def _check_shape(self, other: Any) -> None:
         if tuple(other.shape) != tuple(self.shape):

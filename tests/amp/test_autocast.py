@@ -123,6 +123,30 @@ def test_early_names_say_the_same():
     assert jtorch.amp.is_autocast_available("cpu") and not jtorch.is_autocast_enabled()
 
 
+def test_devices_that_are_not_here_keep_what_is_set_for_them():
+    """A program that saves and restores these finds them again; nothing else changes."""
+    for L in (jtorch, torch) if HAS_TORCH else (jtorch,):
+        for kind, usual in (("mps", L.float16), ("hpu", L.bfloat16)):
+            assert not L.is_autocast_enabled(kind) and L.get_autocast_dtype(kind) is usual
+            L.set_autocast_enabled(kind, True)
+            L.set_autocast_dtype(kind, L.float32)
+            assert L.is_autocast_enabled(kind) and L.get_autocast_dtype(kind) is L.float32
+            assert not L.is_autocast_enabled("cpu") and (L.ones(2, 2) @ L.ones(2, 2)).dtype is L.float32
+            L.set_autocast_enabled(kind, False)
+            L.set_autocast_dtype(kind, usual)
+
+
+def test_compiled_functions_see_what_is_set_for_devices_that_are_not_here():
+    f = jtorch.compile(lambda x: x * 2 if jtorch.is_autocast_enabled("mps") else x + 1)
+    assert f(jtorch.ones(1)).item() == f(jtorch.ones(1)).item() == 2.0
+    jtorch.set_autocast_enabled("mps", True)
+    try:
+        assert f(jtorch.full((1,), 5.0)).item() == 10.0
+    finally:
+        jtorch.set_autocast_enabled("mps", False)
+    assert f(jtorch.full((1,), 5.0)).item() == 6.0
+
+
 def test_what_cannot_be_on_is_off_with_a_warning_or_an_error():
     with pytest.warns(UserWarning, match="CUDA is not available"), jtorch.autocast("cuda"):
         assert (X @ X.T).dtype is jtorch.float32
@@ -132,8 +156,9 @@ def test_what_cannot_be_on_is_off_with_a_warning_or_an_error():
         jtorch.autocast(jtorch.bfloat16)
     with pytest.raises(RuntimeError, match="'vulkan'"):
         jtorch.autocast("vulkan")
-    with pytest.raises(RuntimeError, match="there is no MPS here"):
-        jtorch.set_autocast_enabled("mps", True)
+    for refused, error in (("meta", RuntimeError), (True, TypeError)):
+        with pytest.raises(error, match="device"):
+            jtorch.set_autocast_enabled(refused, True)
     with pytest.raises(RuntimeError, match="autocast lowers to"):
         jtorch.set_autocast_dtype("cpu", jtorch.float64)
 

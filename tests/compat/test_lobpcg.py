@@ -80,9 +80,51 @@ def test_gradients_of_values():
     x, e = vectors.detach().numpy(), values.detach().numpy()
     np.testing.assert_allclose(a.grad.numpy(), (x * [1.0, 2.0]) @ x.T, atol=1e-8)
     np.testing.assert_allclose(b.grad.numpy(), -(x * e * [1.0, 2.0]) @ x.T, atol=1e-8)
-    values, vectors = jtorch.lobpcg(a, k=1)
-    with pytest.raises(NotImplementedError, match="vectors have no gradient"):
-        vectors.sum().backward()
+    for given in ({"A": a, "B": b}, {"A": a.detach().to_sparse().requires_grad_()}):
+        _, vectors = jtorch.lobpcg(k=1, **given)
+        with pytest.raises(NotImplementedError, match="vectors have no gradient by sparse"):
+            vectors.sum().backward()
+
+
+def test_gradients_of_values_of_a_sparse_matrix():
+    sparse = jtorch.tensor(A).to_sparse().requires_grad_()
+    values, vectors = jtorch.lobpcg(sparse, k=2, tol=1e-10)
+    values.sum().backward()
+    x = vectors.detach().numpy()
+    np.testing.assert_allclose(sparse.grad.to_dense().numpy(), x @ x.T, atol=1e-8)
+
+
+def _derivatives(L, of, matrices, by_eigh=False):
+    """The gradient of what ``of`` names, and the gradient of its square."""
+    a = L.tensor(matrices, requires_grad=True)
+    weights = L.arange(2.0 * a.shape[-1], dtype=L.float64).sin().reshape(-1, 2)
+    L.manual_seed(0)
+    if by_eigh:
+        values, vectors = L.linalg.eigh((a + a.mT) / 2)
+        values, vectors = values[..., -2:].flip(-1), vectors[..., -2:].flip(-1)
+    else:
+        values, vectors = L.lobpcg(a, k=2, niter=500, tol=1e-12)
+    parts = {"values": (values**2).sum(), "vectors": (vectors**2 * weights).sum()}
+    (first,) = L.autograd.grad(sum(parts[name] for name in of), a, create_graph=True)
+    (second,) = L.autograd.grad((first**2).sum(), a)
+    return first.detach().numpy(), second.numpy()
+
+
+OF = [("values",), ("vectors",), ("values", "vectors")]
+
+
+@each("of, matrices", [(of, matrices) for of in OF for matrices in (A, MANY)])
+def test_derivatives_are_those_of_all_eigenvectors(of, matrices):
+    found, right = (_derivatives(jtorch, of, matrices, by_eigh) for by_eigh in (False, True))
+    for got, expected in zip(found, right, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6 * abs(expected).max())
+
+
+@needs_torch
+@each("of, matrices", [(of, matrices) for of in OF for matrices in (A, MANY)])
+def test_derivatives_equal_pytorch_s(of, matrices):
+    for got, expected in zip(*(_derivatives(L, of, matrices) for L in (jtorch, torch)), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6 * abs(expected).max())
 
 
 def test_errors():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 
 import numpy as np
@@ -71,6 +72,10 @@ CASES = {
         s * 2,
         2 * s,
         s / 2,
+        s // 2,
+        s // L.tensor(0.7),
+        s.floor_divide(-1.5),
+        s.div(0.7, rounding_mode="trunc"),
         -s,
         s * s,
         d + s,
@@ -81,6 +86,8 @@ CASES = {
     "functions": lambda L, s, d: [
         L.mul(s, 2),
         L.div(s, 2),
+        L.floor_divide(s, 2),
+        (s.to_sparse_csr() + s.to_sparse_csr()).layout is L.sparse_csr,
         L.add(s, s),
         L.sub(s, s),
         L.add(d, s),
@@ -208,6 +215,23 @@ def test_a_network_on_a_graph_learns_as_with_a_dense_matrix(compiled):
         return [step(x, labels).item() for _ in range(5)]
 
     assert trained(True) == pytest.approx(trained(False), rel=1e-4)
+
+
+def test_comparisons_have_no_sparse_result():
+    s, dense = _made(jtorch), jtorch.ones(3, 3)
+    for pair in ((s, s), (s, 2), (2.0, s), (s, dense), (dense, s)):
+        for compare in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+            with pytest.raises((NotImplementedError, TypeError)):
+                compare(*pair)
+    assert s != None and s in [s] and len({s, s}) == 1  # noqa: E711 - an operator is asked
+
+
+def test_divisors_are_numbers():
+    s, dense = _made(jtorch), jtorch.ones(3, 3)
+    for pair in ((s, s), (s, dense), (dense, s)):
+        for divide in (operator.truediv, operator.floordiv):
+            with pytest.raises(RuntimeError, match="requires a scalar or zero-dim dense tensor divisor"):
+                divide(*pair)
 
 
 def test_what_does_not_fit_is_refused():

@@ -110,7 +110,21 @@ def _check_counts(repeats: Tensor, n: int | None) -> None:
 
 def broadcast_to(input: Tensor, size: Any) -> Tensor:
     """``expand``"""
+    if hasattr(size, "__index__"):
+        raise TypeError(
+            f"broadcast_to(): argument 'size' (position 2) must be tuple of ints, not {type(size).__name__}"
+        )
     return input.expand(*size)
+
+
+def _broadcast_to(self: Tensor, *size: ax.Numbers) -> Tensor:
+    """``expand``, to sizes one by one or as a sequence."""
+    if not size:
+        raise TypeError('broadcast_to() missing 1 required positional arguments: "size"')
+    return self.expand(*ax.sizes(size))
+
+
+_broadcast_to.__name__ = "broadcast_to"
 
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
@@ -119,4 +133,6 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 FUNCTIONS: dict[str, Callable] = {f.__name__: f for f in (tile, repeat_interleave, broadcast_to)}
-METHODS: dict[str, Any] = FUNCTIONS | {"repeat": repeat, "expand_as": expand_as}
+METHODS: dict[str, Any] = FUNCTIONS | {
+    "repeat": repeat, "expand_as": expand_as, "broadcast_to": _broadcast_to,
+}  # fmt: skip
