@@ -185,7 +185,9 @@ class Op:
         # whether kernels compute it over large arrays in eager mode, or of any size: see eager/formulas.py
         formula = kind is Kind.COMPOSITE and self.differentiable and not (self.aliases or self.variadic)
         self.fuses_small: bool = facts.pop("fuses_small", False)
-        self.fuses: bool = facts.pop("fuses", formula) or self.fuses_small
+        # a reduction: over all axes, or where rows are wide; along narrow ones NumPy is faster
+        self.fuses_wide: bool = facts.pop("fuses_wide", False)
+        self.fuses: bool = facts.pop("fuses", formula) or self.fuses_small or self.fuses_wide
         if facts:
             raise TypeError(f"op {self.name!r}: unknown facts {sorted(facts)}")
         self.vjp_function: Callable | None = None

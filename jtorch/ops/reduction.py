@@ -25,7 +25,7 @@ def _axis_face(input, dim=None, keepdim=False):
     return (input,), {"axis": ax.many(dim, input.ndim), "keepdims": ax.flag(keepdim)}
 
 
-@reduction(combine="add", identity=0, dtype="sum", autocast={"cuda": "float32"})
+@reduction(combine="add", identity=0, dtype="sum", fuses_wide=True, autocast={"cuda": "float32"})
 def sum(xp, x, *, axis, keepdims):
     """The sum of all elements or along ``dim``; int64 for integers."""
     return xp.sum(x, axis=axis, keepdims=keepdims)
@@ -206,7 +206,7 @@ def all(xp, x, *, axis, keepdims):
     return xp.all(x, axis=axis, keepdims=keepdims)
 
 
-@composite(dtype="floating")
+@composite(dtype="floating", fuses_wide=True)  # as the sum: the two are one number, but for the division
 def mean(xp, x, *, axis, keepdims):
     """The mean of all elements or along ``dim``."""
     return xp.sum(x, axis=axis, keepdims=keepdims) / _count(x.shape, axis)

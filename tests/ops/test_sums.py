@@ -9,6 +9,7 @@ import pytest
 
 import jtorch
 import jtorch.nn.functional as F
+from tests.each import each
 
 MANY = 2 * 10**6
 MODES = {"eager": lambda f: f, "compiled": jtorch.compile}
@@ -227,3 +228,33 @@ def test_sums_of_negative_zeros_are_zero(values, dtype):
         assert [
             1 / total.item() if total.item() else math.copysign(1, total.item()) for total in function(x)
         ] == [1] * 5
+
+
+WHOLE_AND_WIDE = [
+    (shape, dim)
+    for shape, dim in (
+        ((10000,), None), ((100, 100), None), ((7, 1000), 1), ((1000, 7), 0), ((3000, 7), 1), ((64, 33), 1),
+        ((300, 20), 0), ((8, 16, 40), (0, 1)), ((8, 40, 16), (0, 2)),
+    )
+]  # fmt: skip
+
+
+@each("shape, dim, dtype", [(*case, dtype) for case in WHOLE_AND_WIDE for dtype in ("float32", "float64")])
+def test_a_mean_is_the_sum_divided_by_the_number(shape, dim, dtype):
+    """Bit for bit, in both modes: who adds up and divides finds the mean."""
+    x = jtorch.tensor(np.random.default_rng(5).standard_normal(shape).astype(dtype))
+    for mode in (lambda function: function, jtorch.compile):
+        total, mean = mode(lambda x: x.sum(dim))(x), mode(lambda x: x.mean(dim))(x)
+        assert (total / (x.numel() // total.numel())).equal(mean)
+
+
+def test_a_large_sum_is_the_compiled_one_bit_for_bit():
+    for shape, dim in (((10000,), None), ((300, 20), 0), ((300, 20), 1)):
+        x = jtorch.tensor(np.random.default_rng(6).standard_normal(shape))
+        assert x.sum(dim).equal(jtorch.compile(lambda x, dim=dim: x.sum(dim))(x)), (shape, dim)
+
+
+def test_the_gradient_of_a_large_sum_is_a_view_of_what_arrives():
+    x = jtorch.ones(300, 4096, requires_grad=True)
+    (g,) = jtorch.autograd.grad(x.sum(0), x, jtorch.arange(4096.0))
+    assert g.stride() == (0, 1) and g[7, 9].item() == 9.0
