@@ -315,6 +315,13 @@ def test_copy_between_devices_in_place():
     assert_same(there, x)
 
 
+def test_a_copy_to_meta_has_no_elements():
+    x = jtorch.ones(2, 3, device="cuda").t()
+    there = x.to("meta")
+    assert there.device.type == "meta" and there.shape == (3, 2) and there.dtype == x.dtype
+    assert there.to("meta") is there and x.device.type == "cuda"
+
+
 def test_other_libraries_find_the_memory():
     x = jtorch.ones(2, 3, device="cuda").t()
     told = x.__cuda_array_interface__

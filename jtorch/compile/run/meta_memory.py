@@ -74,8 +74,10 @@ class MetaMemory:
         """One like an array; of a tuple of them each."""
         if value.__class__ is tuple:
             return tuple([self.uploaded(v) for v in value])
-        if value is None or value.__class__ is DeviceArray:
+        if value is None or (value.__class__ is DeviceArray and value.device == META):
             return value
+        if value.__class__ is DeviceArray:
+            return self.copied(value)
         return self.empty(np.asarray(value).dtype, np.shape(value))
 
     def copied(self, array: DeviceArray) -> DeviceArray:
