@@ -25,6 +25,7 @@ from jtorch.compile.inspect.ledger import (
 from jtorch.compile.inspect.naming import labels_of
 from jtorch.compile.observe.effects import Filling
 from jtorch.compile.observe.texts import ErrorText
+from jtorch.compile.record.answers import hand_over
 from jtorch.compile.record.capture import Capture, capture
 from jtorch.compile.record.deferred_backward import LaterError
 from jtorch.compile.record.opened import varying
@@ -136,8 +137,8 @@ class Recorder:
                 return None
             self.seen.avoid(str(error))
             return Resumed(error)
-        if recorded is None:
-            return None
+        if recorded is None or isinstance(recorded, Resumed):
+            return recorded
         plan, made = recorded
         plan.facts = facts
         self._moved.recorded(structure, moving, made)
@@ -164,9 +165,10 @@ class Recorder:
         fullgraph = self.options.fullgraph
         return bool(config.get("FULLGRAPH")) if fullgraph is None else fullgraph
 
-    def _recorded(self, call: _Call, moving: Moving) -> tuple[CompiledPlan, Capture] | None:
+    def _recorded(self, call: _Call, moving: Moving) -> tuple[CompiledPlan, Capture] | Resumed | None:
         """A plan for as many calls as may be, and the recording that it is made of. None where another
-        recording is refused, or a check fails of what is known already: eager mode says so."""
+        recording is refused, or a check fails of what is known already: eager mode says so, as it does how a
+        function of tensors on a device raises."""
         sizing, why = self._sizing(call.leaves, moving), ""
         any_sizes = targets.chosen(self.options.interpreted).of_sizes is not None
         masks = APART if any_sizes else Masks(Counted.EXACT)
@@ -179,6 +181,9 @@ class Recorder:
                     seen=None if self.is_whole else self.seen,
                 )  # fmt: skip
             made.why_exact = made.why_exact or why or moving.why_exact
+            if made.error is not None and made.device is not None:
+                made.journal.undo()
+                return self._raised_in_eager_mode(made)
             try:
                 plan = self._plan_of(made, call)
             except Exact as error:  # no plan for any of these sizes: one for fewer of them
@@ -205,6 +210,23 @@ class Recorder:
                 return None
             return plan, made
 
+    def _raised_in_eager_mode(self, made: Capture) -> Resumed | None:
+        """What lets eager mode raise what a function of tensors on a device has raised; disabled functions
+        that ran by then give it what they gave."""
+        hand_over([], [])  # no replay takes that
+        if made.answers == []:
+            return None
+        error = CompileError(
+            f"'{self.name}' has raised {type(made.error).__name__} after it had called a function that is "
+            "disabled for compiling, and eager mode, which is to do what it did before, cannot go on from "
+            "there: it draws random numbers, or goes another way."
+        )
+        error.final = True
+        if made.answers is None:
+            raise error from made.error
+        error.answers = made.answers
+        return Resumed(error)
+
     def _leave_to_backward(self, found: LaterError, structure: Any, form: Form, timings: Timings) -> None:
         """Note, once, that calls of this ``form`` run eagerly: the error belongs to their backward()."""
         self.eagerly.add(found, structure, form)
@@ -221,8 +243,6 @@ class Recorder:
 
     def _plan_of(self, made: Capture, call: _Call) -> CompiledPlan | None:
         leaves, changes, context = call.leaves, call.changes, call.context
-        if made.error is not None and made.device is not None:
-            return None  # eager mode says so
         if made.error is not None:
             self._raise(
                 made.error, CompiledPlan(made, leaves, context, call.timings, targets.INTERPRETER), leaves

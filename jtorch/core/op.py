@@ -125,6 +125,9 @@ class Op:
         self.positions: Callable | None = facts.pop("positions", None)
         # opaque: (array for the output, *inputs) -> what ``wait()``s for it; runs in the background
         self.start: Callable | None = facts.pop("start", None)
+        # of a recording: what the body does, of arrays where they lie, be that a device; it may take and give
+        # some of either
+        self.there: Callable | None = facts.pop("there", None)
         self.scan: Scan | None = facts.pop("scan", None)  # the loop that it is
         self.combine: str | None = facts.pop("combine", None)  # of a reduction
         self.identity: Any = facts.pop("identity", None)

@@ -9,7 +9,7 @@ import jtorch
 from jtorch import nn
 from jtorch.compile.run.cuda_host import CallBetween
 from jtorch.compiler import scan
-from jtorch.core.errors import CudaError, EagerWarning
+from jtorch.core.errors import CudaError
 from jtorch.native.cuda.graph import Graph
 from tests.compile.codegen.cuda_programs import tensor
 from tests.compile.run.test_cuda import machines, off
@@ -168,6 +168,7 @@ def test_each_copy_is_needed(missing):
     device = cuda.runner.device
 
     class Device:
+        own, synchronize = device.own, device.synchronize
         upload, download = device.upload, device.download
 
     setattr(Device, missing, staticmethod(lambda *given: None))
@@ -181,39 +182,3 @@ def test_each_copy_is_needed(missing):
         assert missing == "upload" and "nobody has written" in str(error)
     else:
         assert missing == "download" and not off(cpu.outputs[0], cuda.outputs[0]) <= 1e-3
-
-
-# -- calls out of the function -------------------------------------------------------------------------------
-
-SEEN = []
-
-
-@jtorch.compiler.disable
-def noted(x):
-    SEEN.append(x.is_cuda)
-    return x.exp()
-
-
-def test_a_disabled_function_gets_what_lies_there(monkeypatch):
-    """In a call that runs eagerly, told once."""
-    monkeypatch.delenv("JTORCH_FULLGRAPH", raising=False)
-    SEEN.clear()
-    step, x = jtorch.compile(lambda x: noted(x * 2) + 1), tensor(3)
-    with pytest.warns(EagerWarning, match="'noted', which is disabled for compiling, is a call out of the"):
-        same(step(x.cuda()), (x * 2).exp() + 1, 1e-6)
-    same(step(x.cuda()), (x * 2).exp() + 1, 1e-6)
-    assert SEEN == [True, True]
-
-
-@pytest.mark.slow
-def test_a_disabled_function_that_goes_to_the_device_by_itself(monkeypatch):
-    """It is seen in the first call that it does, which is an eager one."""
-    monkeypatch.delenv("JTORCH_FULLGRAPH", raising=False)
-    away = jtorch.compiler.disable(lambda x: x.cuda())
-    step, x = jtorch.compile(lambda x: noted(away(x)) + 1), tensor(3)
-    SEEN.clear()
-    same(step(x), x.exp() + 1, 1e-6)
-    with pytest.warns(EagerWarning, match="works on tensors on a device"):
-        same(step(x), x.exp() + 1, 1e-6)
-    same(step(x), x.exp() + 1, 1e-6)
-    assert SEEN == [True] * 3

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from jtorch.compile.record.tree import unflatten
+from jtorch.core.device_array import DeviceArray, copied
 from jtorch.eager.tensor import Tensor, wrap
 
-LOGGED: ContextVar[list[list[np.ndarray]] | None] = ContextVar("jtorch_logged", default=None)
+LOGGED: ContextVar[list[list[Any]] | None] = ContextVar("jtorch_logged", default=None)
 READINGS: ContextVar[list[Any] | None] = ContextVar("jtorch_readings", default=None)  # of clocks, likewise
 
 
@@ -21,7 +20,7 @@ class Answer(NamedTuple):
     """What one gave."""
 
     function: Callable
-    arrays: list[np.ndarray]  # the elements of its tensors, and its numbers
+    arrays: list[Any]  # the elements of its tensors, where they lay, and its numbers
     result: Any  # the structure around them, with the class of each
 
     def again(self) -> Any:
@@ -31,11 +30,11 @@ class Answer(NamedTuple):
         return unflatten(structure, [_made(kind, left) for kind in kinds])
 
 
-def _made(kind: type, left: Iterator[np.ndarray]) -> Any:
+def _made(kind: type, left: Iterator[Any]) -> Any:
     if kind is type(None):
         return None
     array = next(left)
-    return wrap(array.copy()) if kind is Tensor else kind(array.item())
+    return wrap(copied(array)) if kind in (Tensor, DeviceArray) else kind(array.item())
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from __future__ import annotations
 import gc
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,13 @@ from jtorch.compile.record.items import Item
 from jtorch.compile.record.numpy_arrays import NumpyArray
 from jtorch.compile.record.tree import flatten, rebuild, unflatten
 from jtorch.core import op as op_module, watch
+from jtorch.core.device_array import ARRAYS, DeviceArray, copied, on_host
+from jtorch.core.devices import CPU, META
 from jtorch.core.environment import Exact
 from jtorch.core.errors import CompileError, Source, noting, user_source
 from jtorch.core.op import Context, Kind, Op
 from jtorch.eager.evaluate import EAGER, Eager
+from jtorch.eager.on_device import memory_of
 from jtorch.eager.tensor import Tensor, wrap
 
 DRAWS = (
@@ -49,7 +52,8 @@ _TOKEN = np.zeros((), np.int64)  # an output that only says that the call was ma
 class Callee:
     """One call of a disabled function: ``fixed`` are its arguments other than tensors and numbers that change
     from call to call; those are the equation's inputs, in the order of ``places``. What the user knows as an
-    object is handed over as that object: ``known`` gives the tensor at a leaf, of the arguments of a call."""
+    object is handed over as that object: ``known`` gives the tensor at a leaf, of the arguments of a call.
+    Tensors at the leaves ``there`` lie on ``device``."""
 
     def __init__(
         self, function: Callable, name: str, source: Source, fixed: list[Any], structure: Any
@@ -61,10 +65,12 @@ class Callee:
         self.fixed = [_held(value) for value in fixed]
         self.places: list[tuple[int, bool | None]] = []  # (leaf, requires grad; None for a number)
         self.known: dict[int, Known] = {}  # at which leaf is which tensor that the user knows
+        self.there: set[int] = set()
+        self.device: Any = None
         self.again: dict[int, int] = {}  # at which leaf is the tensor of an earlier one
         context = op_module.CONTEXT.get()
         self.grad, self.casting = context.grad, context.casting
-        self.first: list[np.ndarray] = []  # what it gave when it was recorded
+        self.first: list[Any] = []  # what it gave when it was recorded, arrays where they lay
         self.result: Any = None  # the structure of that
         self.guard = Watchful(self)
         self.reads_hold: Callable[[], bool] = lambda: True
@@ -75,15 +81,16 @@ class Callee:
             f"function, {does}. {way_out}"
         )
 
-    def run(self, values: list[np.ndarray]) -> tuple[list[np.ndarray], Any]:
-        """Call the function with these inputs: (its tensors' elements and its numbers, the structure around
-        them with the class of each)."""
+    def run(self, values: Sequence[Any]) -> tuple[list[Any], Any]:
+        """Call the function with these inputs, arrays of the host or the device: (its tensors' elements where
+        they lie, and its numbers, the structure around them with the class of each)."""
         leaves = [self._release(held) for held in self.fixed]
         handed = []
         for (k, needs_grad), value in zip(self.places, values, strict=True):
             if needs_grad is None:
                 leaves[k] = value.item()
                 continue
+            value = memory_of(self.device).uploaded(value) if k in self.there else on_host(value)
             handed.append(Handed(value, needs_grad, self.known.get(k), self.guard.stale))
             leaves[k] = handed[-1].tensor
         for k, earlier in self.again.items():
@@ -157,14 +164,14 @@ class Callee:
             )
         return value
 
-    def results(self, returned: list[Any], tensors: list[Tensor]) -> tuple[list[np.ndarray], Any]:
-        """(the elements of its tensors and its numbers, the structure around them with the class of each) of
-        the one object in ``returned``. Raises CompileError for what no plan gives; ``tensors`` are its
-        arguments."""
+    def results(self, returned: list[Any], tensors: list[Tensor]) -> tuple[list[Any], Any]:
+        """(the elements of its tensors where they lie, and its numbers, the structure around them with the
+        class of each) of the one object in ``returned``. Raises CompileError for what no plan gives;
+        ``tensors`` are its arguments."""
         leaves, structure = flatten(returned[0])
         # while it is recorded, the recording holds what is made, too
         kept = [self.result is not None and is_kept(leaves, k) for k in range(len(leaves))]
-        found: list[np.ndarray] = []
+        found: list[Any] = []
         for k, leaf in enumerate(leaves):
             if leaf is None:
                 continue
@@ -176,6 +183,8 @@ class Callee:
                     f"returns a {type(leaf).__name__}, which may be another at each call",
                     "Return tensors, numbers or None.",
                 )
+            if leaf.device == META:
+                raise self.error("gives a tensor on the device meta", "Give one that has elements.")
             if leaf._requires_grad:
                 raise self.error(
                     "gives a tensor that requires grad, and gradients do not go through it",
@@ -192,10 +201,10 @@ class Callee:
                 raise self.returns_kept()
             self.check_apart(leaf._data)
             self.guard.returned.append(leaf._data)
-            found.append(np.array(leaf._data, order="C"))
+            found.append(copied(leaf._data))
         return found, (structure, tuple(_kind_of(leaf) for leaf in leaves))
 
-    def check_apart(self, array: np.ndarray) -> None:
+    def check_apart(self, array: Any) -> None:
         """Raise where ``array``, which was returned, is memory that the plan uses."""
         if any(np.may_share_memory(array, a) for a in self.guard.used):
             raise self.returns_kept()
@@ -205,13 +214,13 @@ class Callee:
             "returns a tensor that is there outside, too, and may be written there", "Return its .clone()."
         )
 
-    def body(self, xp: Any, *inputs: np.ndarray, **statics: Any) -> Any:
+    def body(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """What a replay runs: the callee, or what it gave while this call was recorded."""
         log = LOGGED.get()
         if log:
             found = log.pop(0)
         else:
-            found, structure = self.run([np.asarray(v) for v in inputs[: len(self.places)]])
+            found, structure = self.run([_array(v) for v in inputs[: len(self.places)]])
             types = [(a.dtype, a.shape) for a in found]
             expected = [(a.dtype, a.shape) for a in self.first]
             if structure != self.result or types != expected:
@@ -219,16 +228,27 @@ class Callee:
                     f"gave {_told(self.first)} when it was recorded and now {_told(found)}",
                     "Give the same shapes and dtypes at each call, or leave the caller uncompiled.",
                 )
-        return (_TOKEN, *found) if found else _TOKEN
+        return (_TOKEN, *found)
+
+
+def _array(value: Any) -> Any:
+    return value if value.__class__ is DeviceArray else np.asarray(value)
 
 
 def _kind_of(leaf: Any) -> type:
-    """What is made of it where a replay gives it: a tensor, a number, or nothing."""
-    return Tensor if isinstance(leaf, Tensor) else type(leaf)
+    """What is made of it where a replay gives it: a tensor, one on a device, a number, or nothing."""
+    if isinstance(leaf, Tensor):
+        return DeviceArray if leaf._data.__class__ is DeviceArray else Tensor
+    return type(leaf)
 
 
-def _told(arrays: list[np.ndarray]) -> str:
-    return ", ".join(str(Type(a.dtype, a.shape)) for a in arrays) or "no tensors"
+def _told(arrays: list[Any]) -> str:
+    texts = [f"{Type(a.dtype, a.shape)}{_place_of(a)}" for a in arrays]
+    return ", ".join(texts) or "no tensors"
+
+
+def _place_of(array: Any) -> str:
+    return f" on {array.device}" if array.__class__ is DeviceArray else ""
 
 
 def _held(value: Any) -> Any:
@@ -252,14 +272,14 @@ class Watchful(Eager):
         super().__init__()
         self.callee = callee
         self.table = [self._looking(run) for run in EAGER.table]
-        self.stale: list[np.ndarray] = []  # what the plan has written by then, in the program's order
-        self.used: list[np.ndarray] = []  # what the plan reads or writes
+        self.stale: list[Any] = []  # what the plan has written by then, in the program's order
+        self.used: list[Any] = []  # what the plan reads or writes
         self.grads: set[int] = set()  # tensors whose gradients the plan works on
         self.generators: set[int] = set()
         if tracer is not None:
             self.look_after(tracer)
-        self.written: list[np.ndarray] = []
-        self.returned: list[np.ndarray] = []
+        self.written: list[Any] = []
+        self.returned: list[Any] = []
         self.asked: list[Any] = []
         self.drawn: list[Any] = []
 
@@ -282,7 +302,7 @@ class Watchful(Eager):
         if isinstance(value, (tuple, list)):
             for part in value:
                 self._look(part)
-        elif isinstance(value, np.ndarray) and any(np.may_share_memory(value, a) for a in self.stale):
+        elif isinstance(value, ARRAYS) and any(np.may_share_memory(value, a) for a in self.stale):
             raise self.callee.error(
                 "reads a tensor that the compiled function has changed by then, which is written when the "
                 "call ends",
@@ -300,7 +320,11 @@ class Watchful(Eager):
                 "changes a tensor that the compiled function uses, too", "Change it in the compiled function."
             )
 
-    def concrete(self, value: np.ndarray, wanted_by: str) -> np.ndarray:
+    def move(self, value: Any, device: Any, later: bool = False) -> Any:
+        self._look(value)
+        return super().move(value, device, later)
+
+    def concrete(self, value: Any, wanted_by: str) -> np.ndarray:
         self._look(value)
         return super().concrete(value, wanted_by)
 
@@ -338,11 +362,6 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     """Run ``function`` on the values of this recording, and append its equation."""
     if tracer.has_symbols:  # it would run once more where these very sizes have to be recorded
         raise Exact(f"it calls {name}, which is disabled for compiling")
-    if tracer.device is not None:
-        raise CompileError(
-            f"{user_source()}: '{name}', which is disabled for compiling, is a call out of the function, "
-            f"which a plan on {tracer.device} cannot do: call it outside of what is compiled."
-        )
     if tracer.seen is not None:
         tracer.seen.check(function, not tracer.callees and not tracer.log)
     tracer.only_now("calls a function that is disabled for compiling")
@@ -369,10 +388,14 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
             continue
         number = isinstance(value, Scalar)
         callee.places.append((k, None if number else value.requires_grad and callee.grad))
-        atoms.append(value.var if number else tracer.read(tracer.lift(value._data)))
+        lifted = None if number else tracer.lift(value._data)
+        atoms.append(value.var if number else tracer.read(lifted))
+        if not number and tracer.device_of(lifted) != CPU:
+            callee.there.add(k)
         known = None if number else _known(tracer, value, callee)
         if known is not None:
             callee.known[k] = known
+    callee.device = tracer.device
     callee.guard.look_after(tracer)
     values = tracer.branches.values_of(atoms)
     place = len(tracer.callees)
@@ -393,7 +416,7 @@ def record(tracer: Any, function: Callable, name: str, args: tuple, kwargs: dict
     op = _op_of(callee)
     key = tuple(map(by_value, fixed))
     outputs = tracer.emit(op, [*atoms, *after], {"call": place, "arguments": key})
-    tracer.branches.know(outputs, [_TOKEN, *callee.first])
+    tracer.branches.know(outputs, [_TOKEN, *map(on_host, callee.first)])
     tracer.branches.checks.append(outputs[0])
     tracer.callees.append(callee)
     return _rebuilt(tracer, callee, outputs[1:])
@@ -405,7 +428,7 @@ def _known(tracer: Any, tensor: Tensor, callee: Callee) -> Known | None:
     place = tracer.places.get(id(tensor))
     if place is not None:
         return lambda arguments: arguments[place]
-    if isinstance(tensor._data, np.ndarray) and not tracer.began(tensor):
+    if isinstance(tensor._data, ARRAYS) and not tracer.began(tensor):
         held = weakref.ref(tensor)
         return lambda arguments: held()
     if tensor.__dict__:
@@ -417,21 +440,28 @@ def _known(tracer: Any, tensor: Tensor, callee: Callee) -> Known | None:
 
 def _rebuilt(tracer: Any, callee: Callee, outputs: tuple) -> Any:
     structure, kinds = callee.result
-    given = iter(outputs)
+    given = iter(zip(outputs, callee.first, strict=True))
     leaves: list[Any] = []
     for kind in kinds:
-        if kind is not Tensor:
-            leaves.append(None if kind is type(None) else Item(tracer, next(given), LARGEST))
+        if kind not in (Tensor, DeviceArray):
+            leaves.append(None if kind is type(None) else Item(tracer, next(given)[0], LARGEST))
             continue
-        sym = tracer.fresh(next(given))
+        var, array = next(given)
+        tracer.lies(var, array.device if kind is DeviceArray else CPU)
+        sym = tracer.fresh(var)
         sym.storage.lent = callee.name
         leaves.append(wrap(sym))
     return unflatten(structure, leaves)
 
 
 def _op_of(callee: Callee) -> Op:
+    def there(xp, *inputs, call, arguments):
+        found = callee.body(inputs)
+        return found if len(found) > 1 else _TOKEN
+
     def body(xp, *inputs, call, arguments):
-        return callee.body(xp, *inputs)
+        found = there(xp, *inputs, call=call, arguments=arguments)
+        return found if one else tuple(map(on_host, found))
 
     shapes = ((), *(a.shape for a in callee.first))
     dtypes = (_TOKEN.dtype, *(a.dtype for a in callee.first))
@@ -445,6 +475,7 @@ def _op_of(callee: Callee) -> Op:
         dtype=lambda *_: dtypes[0] if one else dtypes,
         differentiable=False,
         public=None,
+        there=there,
     )
 
 

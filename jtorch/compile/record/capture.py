@@ -126,6 +126,8 @@ class Capture:
     questions: dict[tuple, Question] = field(default_factory=dict)  # what must be true of the arguments
     may_branch: bool = False  # whether another way through the function is another recording
     calls_out: bool = False  # whether it runs disabled functions, or talks to other processes
+    # of a recording that raised: what disabled functions gave; None where eager mode cannot go on from that
+    answers: list[Answer] | None = field(default_factory=list)
     nodes: list[NodeNote] = field(default_factory=list)  # of the tape that it built
     rebound: list[Any] = field(default_factory=list)  # tensors that it gives other memory
     tells_apart: bool = False  # whether it counts which tensors are the same one
@@ -226,6 +228,8 @@ def _attempted(
             why = _why_not(made, known)
             if not why:
                 hand_over(known.log, known.readings)
+                if made.error is not None:
+                    made.answers = _answers(known, observer) or (None if known.called_out else [])
                 return made, observer
             made = None
             reason = _with_numbers(known, why)

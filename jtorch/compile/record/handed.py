@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jtorch.core.device_array import DeviceArray, copied, on_host
 from jtorch.eager.tensor import Tensor, wrap
 
 Known = Callable[[Any], Tensor | None]
@@ -30,34 +31,35 @@ def with_arguments(call: Callable) -> Callable:
 
 
 class Handed:
-    """A tensor with the elements ``value``: the very object where it is ``known``, else one that is made.
+    """A tensor with the elements ``value``: the very object where it is ``known``, else one that is made. It
+    lies where ``value`` does.
 
     Where the plan has yet to write what the object shall hold here (``stale`` memory), it is lent a copy.
     """
 
     def __init__(
-        self, value: np.ndarray, needs_grad: bool, known: Known | None, stale: Sequence[np.ndarray]
+        self, value: Any, needs_grad: bool, known: Known | None, stale: Sequence[np.ndarray]
     ) -> None:
         tensor = None if known is None else known(_ARGUMENTS.get())
         self.is_made = tensor is None
         if tensor is None:
-            tensor = wrap(np.array(value))
+            tensor = wrap(copied(value))
             tensor._requires_grad = needs_grad
         self.tensor = tensor
         self.is_written = False
         self._grad = tensor._grad
         self._memory = self._lent = tensor._data
-        self._before = value
-        if not self.is_made and self._is_current(stale):
-            self._before = np.array(value)
+        self._before: np.ndarray = on_host(value)
+        if not self.is_made and self._is_current(value, stale):
+            self._before = np.array(self._before)
         elif not self.is_made:
-            self._lent = np.array(value)
+            self._lent = copied(value)
 
-    def _is_current(self, stale: Sequence[np.ndarray]) -> bool:
+    def _is_current(self, value: Any, stale: Sequence[np.ndarray]) -> bool:
         memory = self._memory
         if any(np.may_share_memory(memory, a) for a in stale):
             return False
-        return np.may_share_memory(memory, self._before) or memory.tobytes() == self._before.tobytes()
+        return _is_same_memory(memory, value) or _bytes_of(memory) == self._before.tobytes()
 
     def lend(self) -> None:
         self.tensor._data = self._lent
@@ -65,7 +67,7 @@ class Handed:
     def take_back(self) -> None:
         """The object has its own memory again, and in that what was there."""
         self.is_written = self.tensor._data is not self._lent or (
-            self._lent.tobytes() != self._before.tobytes()
+            _bytes_of(self._lent) != self._before.tobytes()
         )
         if self.is_written and self._lent is self._memory:
             self._memory[...] = self._before
@@ -74,6 +76,17 @@ class Handed:
     @property
     def has_other_grad(self) -> bool:
         return self.tensor._grad is not self._grad
+
+
+def _is_same_memory(a: Any, b: Any) -> bool:
+    """Whether a plan has the elements where the object has them, too."""
+    if a.__class__ is DeviceArray and b.__class__ is DeviceArray:  # of which the plan's has no block
+        return (a.address, a.element_strides) == (b.address, b.element_strides)
+    return bool(np.may_share_memory(a, b))
+
+
+def _bytes_of(array: Any) -> bytes:
+    return on_host(array).tobytes()
 
 
 class Kept:

@@ -92,8 +92,7 @@ class Memory(Evaluator):
         outputs = tuple(Var(t) for t in types_of(op, atoms, statics))
         for v in outputs:
             check_dtype(v.dtype)
-        if self.device is not None:
-            self._place(op, atoms, outputs)
+        self._place(op, atoms, outputs)  # on no device yet: what it gives may meet one
         self.eqns.append(Eqn(op, tuple(atoms), statics, outputs, user_source()))
         if self.turn is not None:
             self.turn.update(outputs)
@@ -101,7 +100,9 @@ class Memory(Evaluator):
 
     def _place(self, op: Op, atoms: Sequence[Atom], outputs: Sequence[Var]) -> None:
         """Note where ``outputs`` lie in eager mode, as far as tensors that come from outside say it. Raises
-        its error where those lie on two devices."""
+        its error where those lie on two devices. Of a call out of the function they say nothing."""
+        if op.there is not None:
+            return
         variables = [a for a in atoms if isinstance(a, Var)]
         if not any(v in self.on_device for v in variables):
             if any(v in self.on_host for v in variables):
@@ -112,6 +113,14 @@ class Memory(Evaluator):
             if v in self.on_host and v.shape and not (may_index and v.dtype.kind in "iub"):
                 raise RuntimeError(MIXED.format(self.device, CPU))
         self.on_device.update(outputs)
+
+    def lies(self, var: Var, device: Any) -> None:
+        """Note where what a call out of the function has given lies."""
+        if device == CPU:
+            self.on_host.add(var)
+            return
+        self.device = device
+        self.on_device.add(var)
 
     def device_of(self, value: Any) -> Any:
         """Where a traced tensor lies in eager mode."""

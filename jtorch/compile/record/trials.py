@@ -7,7 +7,7 @@ with a graph. The first call that meets such a function runs eagerly, and tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -16,7 +16,7 @@ from jtorch.compile.record.callees import DRAWS, Callee
 from jtorch.compile.record.handed import Kept
 from jtorch.compile.record.tree import flatten, flatten_call
 from jtorch.core import op as op_module, watch
-from jtorch.core.device_array import DeviceArray
+from jtorch.core.device_array import on_host
 from jtorch.core.errors import CompileError, Restart, user_source
 from jtorch.core.generator import default_generator
 from jtorch.eager.tensor import Tensor
@@ -126,8 +126,6 @@ class Trial:
                 raise callee.sets_attribute()
             changes_mode = op_module.CONTEXT.get().mode != mode
             callee.check_call((args, kwargs), leaves, heard, kept, changes_mode)
-            if _any_there(tensors) or _any_there(flatten(returned[0])[0]):
-                raise callee.error("works on tensors on a device", "Call it outside of what is compiled.")
             callee.results(returned, tensors)  # which nobody here may have a name for
             cells = [leaf._cell for leaf in flatten(returned[0])[0] if isinstance(leaf, Tensor)]
             self._returned += [(function, callee, cell, int(cell[0])) for cell in cells]
@@ -137,13 +135,8 @@ class Trial:
         return returned[0]
 
 
-def _any_there(leaves: Iterable[Any]) -> bool:
-    return any(isinstance(leaf, Tensor) and leaf.is_cuda for leaf in leaves)
-
-
 def _elements(tensor: Tensor) -> bytes:
-    data = tensor._data
-    return (data.concrete("disable()") if data.__class__ is DeviceArray else data).tobytes()
+    return on_host(tensor._data).tobytes()
 
 
 class Resumed:

@@ -3,9 +3,10 @@ it gives is copied from there; from the host's memory, or on the device where te
 
 On the device everything has its place for good: inputs, results, gradients, the arena. What the function
 reaches by itself and lies on the device, as parameters do, is worked on where it lies. A run is copies, one
-small kernel that sets what are single words (``cuda_patch``), one graph or several with library calls between
-them (``cuda_graph``), and copies. Nothing outside of the plan is written where a step reported an error: a
-plan of which one may has places of its own for all that it writes.
+small kernel that sets what are single words (``cuda_patch``), one graph or several with calls of the host's
+between them (``cuda_graph``), and copies. To Python the copies are one instruction, and so is a graph with
+them that writes where others look: Ctrl-C comes before all that, or after. Nothing outside of the plan is
+written where a step reported an error: a plan of which one may has places of its own for all that it writes.
 """
 
 from __future__ import annotations
@@ -112,26 +113,34 @@ class CudaRunner(Runner):
     # -- running ---------------------------------------------------------------------------------------------
 
     def run(self, *arguments: Any) -> int:
-        with self.alone, self.device.own():
-            store(self.numbers, arguments)
-            for place, address, nbytes in self.uploads:
-                source, is_there = self._outside(place, arguments)
-                copy = self.device.copy if is_there else self.device.upload
-                copy(address, source, nbytes)
-            patch(self.device, self.words.address, [_word(self.fixed[place]) for place in self.word_places])
+        with self.alone:
+            with self.device.own():
+                self._bring(arguments)
             failed = self.graph.run()
             if failed is not None:
                 self.failed, code = failed
                 return (self.plan.tasks.index(self.failed.whole) << 16) | code
-            to_host = []
-            for place, address, nbytes in self.downloads:
-                to, is_there = self._outside(place, arguments)
-                if is_there:
-                    self.device.copy(to, address, nbytes)
-                else:
-                    to_host.append((to, address, nbytes))
-            self.device.download_all(to_host, self._ends.one())
+            with self.device.own():
+                self._end(arguments)
         return 0
+
+    def _bring(self, arguments: Sequence[Any]) -> None:
+        """What a call brings goes to where the plan has it."""
+        store(self.numbers, arguments)
+        for place, address, nbytes in self.uploads:
+            source, is_there = self._outside(place, arguments)
+            copy = self.device.copy if is_there else self.device.upload
+            copy(address, source, nbytes)
+        patch(self.device, self.words.address, [_word(self.fixed[place]) for place in self.word_places])
+
+    def _end(self, arguments: Sequence[Any]) -> None:
+        """What is left of a run goes through, and what it gives goes to where it is wanted."""
+        copies: dict[bool, list[tuple[int, int, int]]] = {True: [], False: []}
+        for place, address, nbytes in self.downloads:
+            to, is_there = self._outside(place, arguments)
+            copies[is_there].append((to, address, nbytes))
+        last = [self.graph.last.handle] if self.graph.last else []
+        self.device.finish(last, copies[True], copies[False], self._ends.one())
 
     @property
     def ended(self) -> int:

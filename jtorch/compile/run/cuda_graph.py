@@ -1,4 +1,4 @@
-"""A plan as one CUDA graph over fixed addresses, or as several with library calls between them.
+"""A plan as one CUDA graph over fixed addresses, or as several with calls of the host's between them.
 
 Kernels are in table form (``cuda_table``), and steps with the same text that may run at once are one launch.
 Nodes wait for those that touch the same bytes (``cuda_edges``). Products share cuBLAS's workspace, so they
@@ -15,7 +15,7 @@ from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.plan import Place, Where
 from jtorch.compile.run.cuda_edges import Edges, union
-from jtorch.compile.run.cuda_host import CallBetween
+from jtorch.compile.run.cuda_host import CallBetween, call_between
 from jtorch.compile.run.cuda_products import multiply
 from jtorch.compile.run.cuda_steps import Placed, Step, Steps
 from jtorch.compile.run.cuda_table import Table
@@ -50,13 +50,20 @@ class CudaGraph:
             self.batches = [batch for part in batched if isinstance(part, list) for batch in part]
             self.table.upload([one for batch in self.batches for one in batch if one.step.kernel])
             self.parts = [self._made(part, k == 0) for k, part in enumerate(batched)]
+        last = self.parts[-1]
+        self.last = last if isinstance(last, Graph) and not self.table.n_errors else None
+        """The graph that ``run`` leaves to whoever ends the run, as nobody has to know how it went."""
 
     def run(self) -> tuple[Step, int] | None:
-        """Run it once. The first step that reported an error, and its number; where none may, and no library
-        is called, the device is not waited for."""
+        """Run it once, but for the ``last`` graph. The first step that reported an error, and its number;
+        where none may, and nothing is called, the device is not waited for. The device belongs to the thread
+        but while it runs the program's Python."""
         for part in self.parts:
+            if part is self.last:
+                break
             if isinstance(part, Graph):
-                part.launch()
+                with self.device.own():
+                    part.launch()
                 continue
             failed = self._failed()
             if failed:
@@ -65,7 +72,8 @@ class CudaGraph:
         return self._failed()
 
     def _failed(self) -> tuple[Step, int] | None:
-        return self.table.failed() if self.table.n_errors else None
+        with self.device.own():
+            return self.table.failed() if self.table.n_errors else None
 
     def address(self, var: Var) -> int:
         """Where a variable of the plan with memory of its own begins."""
@@ -96,7 +104,7 @@ class CudaGraph:
 
     def _made(self, part: list[list[Placed]] | Placed, is_first: bool) -> Graph | CallBetween:
         if not isinstance(part, list):
-            return CallBetween(part, self.device)
+            return call_between(part, self.device)
         steps: list[tuple[Footprint, Callable[[], None]]] = []
         if is_first:
             status = self.table.status_span
@@ -132,7 +140,7 @@ class CudaGraph:
 
 
 def _parts(placed: Sequence[Placed]) -> list[list[Placed] | Placed]:
-    """Steps of one graph, of which the first may have none, and the library calls between."""
+    """Steps of one graph, of which the first may have none, and the calls of the host's between."""
     found: list[list[Placed] | Placed] = [[]]
     for one in placed:
         last = found[-1]

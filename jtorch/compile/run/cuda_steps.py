@@ -22,7 +22,6 @@ from jtorch.compile.run.cuda_products import Calls, calls_of
 from jtorch.compile.run.scans import Argument, Loop, compiled_turn, scans_of, turn_of
 from jtorch.compile.target import Binding, Target
 from jtorch.core.errors import CompileError
-from jtorch.core.op import BY_NAME
 
 Address = Callable[[Var], int]
 """Where the memory of a variable begins."""
@@ -34,7 +33,7 @@ MOST_STEPS = 1 << 17
 @dataclass(frozen=True, eq=False, slots=True)
 class Step:
     """A task of a plan, or of the turn of a loop: ``whole`` is the task of the whole plan then. What is
-    neither a kernel nor a ``product`` is a library call."""
+    neither a kernel nor a ``product`` is a call of the host's."""
 
     task: Task
     code: Code
@@ -151,11 +150,6 @@ def _turns_of(loops: Iterable[Loop]) -> dict[Loop, Code]:
 def _step(code: Code, task: Task, within: Task | None) -> Step:
     (eqn, *_) = task.step.eqns
     if task.step.kind is StepKind.HOST:
-        if BY_NAME.get(eqn.op.name) is not eqn.op and eqn.op.start is None:  # of what other processes give
-            raise CompileError(
-                f"{eqn.source}: '{task.name}' is a call out of the function, which a plan on a CUDA device "
-                "cannot do: call it outside of what is compiled"
-            )
         return Step(task, code, within or task, None)
     product = calls_of(eqn, code.plan.fused.find) if task.nest is None else None
     return Step(task, code, within or task, product)

@@ -196,6 +196,11 @@ def current() -> DeviceMemory:
     return _found
 
 
+def of(native: Device) -> DeviceMemory:
+    """That over a device, which is the one that tensors lie on, if any do."""
+    return _found if _found is not None and _found.native is native else DeviceMemory(native)
+
+
 @functools.cache
 def _lacks() -> str:
     """Why there is none, where there is none; a driver does not come while a process runs."""

@@ -144,15 +144,21 @@ class Device:
         if nbytes:
             self.cuda.cuMemcpyDtoHAsync_v2(host, address, nbytes, self.stream)
 
-    def download_all(self, copies: Sequence[tuple[int, int, int]], end: Callable[[], None]) -> None:
-        """Copy to the host's memory, as (to, from, bytes), and call ``end``. To Python all that is one
-        instruction, if ``end`` is none of its functions: Ctrl-C comes before it or after."""
-        hosts, addresses, sizes = zip(*copies, strict=True) if copies else ((), (), ())
-        copy, stream = self.cuda.raw["cuMemcpyDtoHAsync_v2"], itertools.repeat(self.stream)
-        statuses = map(copy, hosts, addresses, sizes, stream)
-        if any(itertools.chain(statuses, itertools.starmap(end, [()]))):
-            self.synchronize()  # which says what it was
-            raise CudaError("cuMemcpyDtoHAsync_v2 has failed")
+    def finish(
+        self, graphs: Sequence[int], copies: Sequence[tuple[int, int, int]],
+        downloads: Sequence[tuple[int, int, int]], end: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """Launch graphs, copy on the device and to the host's memory, as (to, from, bytes), and call ``end``.
+        To Python all that is one instruction, if ``end`` is none of its functions: Ctrl-C comes before it or
+        after."""
+        raw, stream = self.cuda.raw, itertools.repeat(self.stream)
+        launched = map(raw["cuGraphLaunch"], graphs, stream)
+        copied = map(raw["cuMemcpyDtoDAsync_v2"], *_columns(copies), stream)
+        downloaded = map(raw["cuMemcpyDtoHAsync_v2"], *_columns(downloads), stream)
+        steps = itertools.chain(launched, copied, downloaded, itertools.starmap(end, [()]))
+        if status := next(filter(None, steps), 0):
+            self.synchronize()  # which knows more, perhaps
+            raise self.cuda.error("a graph's launch, or a copy of what it gave", status)
 
     def copy(self, to: int, address: int, nbytes: int) -> None:
         """From one place on the device to another."""
@@ -217,6 +223,10 @@ class Device:
         with self.alone:
             self.enter()
             yield
+
+
+def _columns(copies: Sequence[tuple[int, int, int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(zip(*[copy for copy in copies if copy[2]], strict=True)) or ((), (), ())
 
 
 _DEVICES: weakref.WeakSet[Device] = weakref.WeakSet()

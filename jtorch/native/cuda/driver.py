@@ -157,9 +157,13 @@ class Library:
         def call(*arguments: Any) -> None:
             status = function(*arguments)
             if status:
-                raise CudaError(f"{name}: {self._named(status)}", name, status)
+                raise self.error(name, status)
 
         return call
+
+    def error(self, name: str, status: int) -> CudaError:
+        """What a status of the function ``name`` other than 0 means."""
+        return CudaError(f"{name}: {self._named(status)}", name, status)
 
     def refuse(self, reason: str) -> None:
         """Let each function raise from now on."""

@@ -268,7 +268,7 @@ def test_what_a_run_writes_is_written_by_one_instruction():
     for ended in range(2):
         assert machine.run() == 0
         assert len(fake.spots) == 3 and len(set(fake.spots)) == 1
-        assert fake.spots[0][0] == "download_all" and fake.spots[0][-1] == ended
+        assert fake.spots[0][0] == "finish" and fake.spots[0][-1] == ended
         fake.spots.clear()
     assert machine.runner.ended == 2
 
@@ -346,7 +346,6 @@ def test_numbers_of_the_call_and_draws_travel_as_parameters(device):
     assert device.fake.calls.count("cuGraphInstantiateWithFlags") == 1
 
 
-CALLEE = jtorch.compiler.disable(lambda x: x + 1.0)
 WEIGHT = tensor(4, 4, seed=9, grad=True)
 
 
@@ -423,6 +422,21 @@ def test_an_error_of_the_device_is_raised_and_not_computed_elsewhere(device):
         double(tensor(3))
 
 
+def test_a_disabled_callee_of_what_lies_on_the_host_gets_and_gives_that(device):
+    seen = []
+
+    @jtorch.compiler.disable
+    def callee(x):
+        seen.append(x.device.type)
+        return x + 1.0
+
+    step = jtorch.compile(lambda x: callee(x * 2.0) * 3.0)
+    for seed in range(3):
+        x = tensor(3, seed=seed)
+        np.testing.assert_array_equal(step(x).numpy(), (x * 2.0 + 1.0).numpy() * 3.0)
+    assert seen == ["cpu"] * 3 and device.fake.calls.count("cuGraphInstantiateWithFlags") == 2
+
+
 # -- what is refused -----------------------------------------------------------------------------------------
 
 REFUSED = {
@@ -431,7 +445,6 @@ REFUSED = {
         [tensor(3)],
         "'while_loop' is a loop that elements of tensors end, which a CUDA device does not run",
     ),
-    "a disabled callee": (lambda x: [CALLEE(x * 2.0)], [tensor(3)], "is a call out of the function"),
 }
 
 
