@@ -115,8 +115,9 @@ class Memory(Evaluator):
         self.on_device.update(outputs)
 
     def lies(self, var: Var, device: Any) -> None:
-        """Note where what a call out of the function has given lies."""
-        if device == CPU:
+        """Note where something lies of which what it is computed from does not say that."""
+        if device.type == "cpu":
+            self.on_device.discard(var)
             self.on_host.add(var)
             return
         self.device = device

@@ -18,6 +18,7 @@ from jtorch.compile.graph.ir import Atom, Var
 from jtorch.compile.record.loop_ops import Cut, latest
 from jtorch.compile.record.loops import Loop, settled
 from jtorch.compile.record.turns import Turn
+from jtorch.core.devices import CPU, get_default_device
 from jtorch.core.dim import Dim
 from jtorch.core.op import CONTEXT
 from jtorch.eager.functions.masking import where
@@ -124,6 +125,8 @@ class While(Loop):
         return self._chosen(self._any(), self.tracer.read(latest(self.tracer, pair)), begin)
 
     def _given(self, made: Sequence[Var]) -> Sequence[Var]:
+        if isinstance(self.count, Var) and get_default_device().type != "cuda":
+            self.tracer.lies(self.count, CPU)  # where eager mode, which counts in Python, puts it
         return [self.count]
 
     def _any(self) -> Tensor:

@@ -83,6 +83,7 @@ class CudaRunner(Runner):
         read, written = self._touched("reads"), self._touched("writes")
         sizes = read | written
         may_fail = any(step.is_host or (step.kernel and step.kernel.errors) for step in self.steps.all)
+        may_fail |= self.steps.asks_elements  # Ctrl-C may come between turns
         in_place = {p for p in self.resident & sizes.keys() if p.kind is Where.INPUT}
         in_place -= written.keys() if may_fail else set()
         outside = [p for p in sizes if p.kind is Where.INPUT and p not in self.resident]

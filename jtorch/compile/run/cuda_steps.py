@@ -7,7 +7,7 @@ to turn addresses alone move on. All turns of a loop have the same scratch memor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from jtorch.compile.graph.ir import Var
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.plan import Plan, Task, Where
 from jtorch.compile.run.cuda_products import Calls, calls_of
-from jtorch.compile.run.scans import Argument, Loop, compiled_turn, scans_of, turn_of
+from jtorch.compile.run.scans import TWO, Argument, Loop, compiled_turn, scans_of, turn_of
 from jtorch.compile.target import Binding, Target
 from jtorch.core.errors import CompileError
 
@@ -61,6 +61,24 @@ class Placed(NamedTuple):
     address: Address
 
 
+class Turning(NamedTuple):
+    """A loop of which elements say how many steps it takes, over the memory of what it is in: ``turn`` are
+    the steps of one."""
+
+    loop: Loop
+    turn: Steps
+    address: Address
+    arenas: Mapping[Steps, int]
+
+    def at(self, k: int, is_first: bool) -> tuple[int, ...]:
+        """Where the arguments of the turn lie at step k, which may be the first one that is taken."""
+        return tuple(_address_at(one, k, is_first, self.address) for one in self.loop.arguments)
+
+    def placed(self, given: Sequence[int]) -> Iterator[Placed | Turning]:
+        """The steps of the turn whose arguments lie there."""
+        return self.turn.placed(_address_in(self.turn.plan, self.arenas[self.turn], given), self.arenas)
+
+
 class Steps:
     """Those of a plan, or of the loop ``within`` one. Raises CompileError for what no graph of a device can
     do."""
@@ -83,8 +101,14 @@ class Steps:
 
     @property
     def count(self) -> int:
-        """How many steps are run."""
-        return len(self.steps) + sum(self.scans[t].steps * turn.count for t, turn in self.turns.items())
+        """How many steps graphs have, at most."""
+        return len(self.steps) + sum(_turns(self.scans[t]) * turn.count for t, turn in self.turns.items())
+
+    @property
+    def asks_elements(self) -> bool:
+        """Whether elements say how many steps a loop takes."""
+        found = [not loop.scan.takes_all_steps for loop in self.scans.values()]
+        return any(found) or any(turn.asks_elements for turn in self.turns.values())
 
     @property
     def all(self) -> Iterator[Step]:
@@ -106,16 +130,18 @@ class Steps:
             yield turn
             yield from turn.loops
 
-    def placed(self, address: Address, arenas: Mapping[Steps, int]) -> Iterator[Placed]:
+    def placed(self, address: Address, arenas: Mapping[Steps, int]) -> Iterator[Placed | Turning]:
         """All steps in order. ``arenas`` has the address of the scratch memory of each loop's turns."""
         for task in self.plan.tasks:
             if task in self.steps:
                 yield Placed(self.steps[task], address)
                 continue
-            loop, turn = self.scans[task], self.turns[task]
-            for k in range(loop.steps):
-                given = [_address_at(argument, k, address) for argument in loop.arguments]
-                yield from turn.placed(_address_in(turn.plan, arenas[turn], given), arenas)
+            turning = Turning(self.scans[task], self.turns[task], address, arenas)
+            if not turning.loop.scan.takes_all_steps:
+                yield turning
+                continue
+            for k in range(turning.loop.steps):
+                yield from turning.placed(turning.at(k, k == 0))
 
 
 class _Written:
@@ -135,11 +161,6 @@ def _turns_of(loops: Iterable[Loop]) -> dict[Loop, Code]:
     known: dict[tuple, Code] = {}
     found = {}
     for loop in loops:
-        if not loop.scan.takes_all_steps:
-            raise CompileError(
-                f"{loop.eqn.source}: '{loop.eqn.op.name}' is a loop that elements of tensors end, which a "
-                "CUDA device does not run: let it take all of its steps"
-            )
         key = loop.form, loop.sizes
         if key not in known:
             known[key] = compiled_turn(turn_of(loop, *loop.sizes), _TURN).code
@@ -155,9 +176,17 @@ def _step(code: Code, task: Task, within: Task | None) -> Step:
     return Step(task, code, within or task, product)
 
 
-def _address_at(argument: Argument, k: int, address: Address) -> int:
+def _turns(loop: Loop) -> int:
+    """How many turns have graphs of their own: where elements say how many there are, those that lie where
+    others do have theirs."""
+    alternate = all(a.stride == 0 or a.mask == TWO for a in loop.arguments)
+    is_short = loop.scan.takes_all_steps or not alternate
+    return loop.steps if is_short else min(loop.steps, 4)
+
+
+def _address_at(argument: Argument, k: int, is_first: bool, address: Address) -> int:
     """Where an argument of a turn lies at step k, see ``scan_kernel``."""
-    if k == 0 and argument.first is not None:
+    if is_first and argument.first is not None:
         var, begin = argument.first
         return address(var) + begin
     var, begin = argument.later

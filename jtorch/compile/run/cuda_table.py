@@ -26,16 +26,19 @@ _WORD = 8
 
 class Table:
     """``own``: what a step writes beside its variables. ``allocate`` gives memory that a run leaves nothing
-    in for the next one."""
+    in for the next one; the table of another turn of the same steps has the memory of the first, ``like``."""
 
-    def __init__(self, placed: Sequence[Placed], device: Device, allocate: Callable[[int], Buffer]) -> None:
+    def __init__(
+        self, placed: Sequence[Placed], device: Device, allocate: Callable[[int], Buffer],
+        like: Table | None = None,
+    ) -> None:  # fmt: skip
         self.device, self.placed = device, [one for one in placed if one.step.kernel]
         self.firsts = [*itertools.accumulate((len(p.step.kernel.errors) for p in self.placed), initial=0)]
         self.n_errors = self.firsts.pop()
-        self.status = allocate(_WORD * self.n_errors)
+        self.status: Buffer = like.status if like else allocate(_WORD * self.n_errors)
         steps = dict.fromkeys(one.step for one in self.placed)
         rooms = [sum(map(_room, _scratch(step))) for step in steps]
-        self.scratch = allocate(sum(rooms))
+        self.scratch: Buffer = like.scratch if like else allocate(sum(rooms))
         begins = itertools.accumulate(rooms, initial=self.scratch.address)
         self._scratch_of = dict(zip(steps, begins, strict=False))
         self.own: dict[Placed, list[range]] = {}

@@ -25,7 +25,7 @@ from jtorch.compile.plan.plan import Destination, Place, Use, Where
 from jtorch.compile.run.bodies import Recording, form_of, value_of
 from jtorch.compile.run.cuda_patch import patch
 from jtorch.compile.run.cuda_products import multiply
-from jtorch.compile.run.cuda_steps import Steps
+from jtorch.compile.run.cuda_steps import Placed, Steps
 from jtorch.compile.run.cuda_table import Table
 from jtorch.compile.run.cuda_texts import entry_of, load_texts, text_of
 from jtorch.compile.run.device_routines import ROUTINES
@@ -195,7 +195,8 @@ class _Launched:
 
     def _loaded(self, code: Code) -> _Launched:
         self.code, self.plan = code, code.plan
-        self.placed = list(Steps(code).placed(self._address, {}))  # it has no loops
+        steps = Steps(code).placed(self._address, {})
+        self.placed = [one for one in steps if isinstance(one, Placed)]  # it has no loops
         if any(one.step.is_host for one in self.placed):
             raise NotImplementedError("a library computes a part of it")
         self.compiled = load_texts(code)

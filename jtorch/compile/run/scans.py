@@ -35,7 +35,7 @@ HEAD = 5
 """Words of a block before those of its arguments: see ``scan_kernel``."""
 
 _KEPT = 256  # records of a turn
-_ALL, _TWO = -1, 1  # masks: each step has memory of its own, or every second one the same
+ALL, TWO = -1, 1  # masks: each step has memory of its own, or every second one the same
 
 
 class Argument(NamedTuple):
@@ -113,27 +113,27 @@ class Loop:
             if not self.has_rows:
                 yield self._latest(outputs[k], self.steps)._replace(first=self._at(var))
                 continue
-            mask = _TWO if outputs[k] in unread else _ALL
+            mask = TWO if outputs[k] in unread else ALL
             yield self._moving(outputs[k], 0, mask)._replace(first=self._at(var), late=1)
         for var in self.fixed:
-            yield Argument(self._at(var), self._at(var), 0, _ALL, 0, 0)
+            yield Argument(self._at(var), self._at(var), 0, ALL, 0, 0)
         for var in self.moving:
             owner, offset = self._at(var)
-            yield self._moving(var, offset, _ALL, owner)
+            yield self._moving(var, offset, ALL, owner)
         for k in self.wanted:
             if not self.has_rows and k in self.scan.carried:
                 yield self._latest(outputs[k], self.steps - 1)
                 continue
             if self.scan.ends and k == len(self.carries):
-                yield Argument(None, (outputs[k], 0), 0, _ALL, 0, 0)
+                yield Argument(None, (outputs[k], 0), 0, ALL, 0, 0)
                 continue
-            yield self._moving(outputs[k], 0, _TWO if outputs[k] in unread else _ALL)
+            yield self._moving(outputs[k], 0, TWO if outputs[k] in unread else ALL)
 
     def _latest(self, var: Var, late: Any) -> Argument:
         """One of two places of which the last step has the first, seen so many steps later."""
         at = var, 0
         nbytes = math.prod(var.shape[1:]) * var.dtype.itemsize
-        return Argument(None, at, nbytes, _TWO, late, 0)
+        return Argument(None, at, nbytes, TWO, late, 0)
 
     def _moving(self, var: Var, offset: Any, mask: int, owner: Var | None = None) -> Argument:
         """What lies step by step from so many bytes of ``owner`` on, or else of ``var``."""

@@ -19,7 +19,6 @@ from jtorch.compile.codegen import cuda_build
 from jtorch.compile.run import cuda_graph, cuda_products, cuda_table, cuda_texts, targets
 from jtorch.compile.run.cuda_patch import patch
 from jtorch.compile.run.targets import CPU, on_device
-from jtorch.compiler import while_loop
 from jtorch.core.errors import CompileError, CudaError
 from jtorch.native import cache_files
 from tests.compile.chain import Machine, arguments_of, assert_link, trace
@@ -438,23 +437,6 @@ def test_a_disabled_callee_of_what_lies_on_the_host_gets_and_gives_that(device):
 
 
 # -- what is refused -----------------------------------------------------------------------------------------
-
-REFUSED = {
-    "a loop that elements end": (
-        lambda x: [while_loop(lambda c: c.sum() > 1.0, lambda c: c * 0.5, x, max_steps=9)[0]],
-        [tensor(3)],
-        "'while_loop' is a loop that elements of tensors end, which a CUDA device does not run",
-    ),
-}
-
-
-@each("name", REFUSED)
-def test_what_no_graph_can_do_is_refused(name, device):
-    function, leaves, message = REFUSED[name]
-    with pytest.raises(CompileError, match=message) as error:
-        jtorch.compile(function)(*leaves)
-    assert "test_cuda.py:" in str(error.value), "the line of the user's program"
-    assert device.fake.in_use == 0, "before anything is allocated"
 
 
 def test_products_of_other_numbers_are_refused(monkeypatch):
