@@ -119,7 +119,7 @@ class Asks:
         """
         from jtorch.compile.inspect.stats import stats
 
-        return stats(self, self._on_host("stats", args, kwargs))
+        return stats(self, self._asked(args, kwargs, measured=True))
 
     def profile(self, *args: Any, **kwargs: Any) -> Any:
         """Time, operations, bytes and the share of the machine's limit of each step, the longest first.
@@ -128,7 +128,7 @@ class Asks:
         """
         from jtorch.compile.inspect.profile import profile
 
-        return profile(self.name, self._on_host("profile", args, kwargs))
+        return profile(self.name, self._asked(args, kwargs, measured=True))
 
     def save_repro(self, folder: Any, *args: Any, **kwargs: Any) -> Any:
         """Write a script and its inputs that run this program's graph in every way and compare them.
@@ -157,19 +157,6 @@ class Asks:
         return self._asked((), {}).plan
 
     # -- which plan ------------------------------------------------------------------------------------------
-
-    def _on_host(self, question: str, args: tuple, kwargs: dict[str, Any]) -> Asked:
-        """The plan that is asked about, to run it step by step. RuntimeError where its tensors are on a
-        device: all of its steps are one graph there."""
-        asked = self._asked(args, kwargs, measured=True)
-        device = asked.plan.capture.device
-        if device is not None:
-            raise RuntimeError(
-                f"{question}() runs a plan of the CPU step by step, and '{self.name}' works on tensors on "
-                f"'{device}': ask with tensors of the CPU, or time calls between two "
-                "cuda.Event(enable_timing=True)"
-            )
-        return asked
 
     def _asked(self, args: tuple, kwargs: dict[str, Any], measured: bool = False) -> Asked:
         """The plan that a question with these arguments is about; ``measured`` needs arguments that live."""

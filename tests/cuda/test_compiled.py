@@ -343,9 +343,7 @@ def test_what_was_compiled_can_be_asked(tmp_path):
     step(x)
     assert "mul" in str(step.graph()) and "exp" in str(step.explain())
     assert "exp" in str(step.plan()) and "exp" in step.source()
-    for ask in (step.stats, step.profile):
-        with pytest.raises(RuntimeError, match=r"works on tensors on 'cuda:0': ask with tensors of the CPU"):
-            ask()
+    assert step.stats().calls == 1 and len(step.profile().steps) == 1
     script = step.save_repro(tmp_path)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.strip().endswith("the same"), done.stdout + done.stderr

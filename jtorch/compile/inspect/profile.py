@@ -5,7 +5,8 @@ product, or the bytes it touches at the speed of memory, whichever takes longer.
 in a cache, its speed is that of going through as many bytes again and again, beyond what it takes to begin
 with one element. The speeds are the best of what was measured between the steps, in the same second: a
 machine that is busy or slows down is so for both. A limit is that of one thread; a step that threads share
-has as many times of it.
+has as many times of it. On a CUDA device steps are graphs of their own, timed there, and limits are its own
+(``run/cuda_times.py``).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from jtorch.compile.inspect.traffic import bytes_of
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.loops import Compute
 from jtorch.compile.plan.plan import Plan, Task
+from jtorch.compile.record.handed import with_arguments
 from jtorch.compile.record.snapshot import graph_arguments
 from jtorch.core import threads
 from jtorch.ops import xp
@@ -84,6 +86,7 @@ class Profile:
     limits: Limits
     plan: str = ""
     tasks: tuple[str, ...] = ()  # the names of all steps of the plan, those of runs one by one
+    device: str = ""  # on which its tensors are; "" for the CPU
 
     @property
     def us(self) -> float:
@@ -98,13 +101,14 @@ class Profile:
             for s in sorted(self.steps, key=lambda s: -s.us)[:_SHOWN]
         ]
         near, far = limits.memory[0][1] / 1e9, limits.nbytes / 1e9
-        memory = f"{near:.0f} GB/s from the first cache, {far:.0f} from memory"
+        nearest = "few bytes" if self.device else "the first cache"
+        memory = f"{near:.0f} GB/s from {nearest}, {far:.0f} from memory"
         best = sum(s.limit_us(limits) for s in self.steps)
         head = aligned(
             [
                 ("steps", f"{len(self.steps)}, {total / 1e3:.3f} ms one after the other"),
                 ("at the limit", f"{best / 1e3:.3f} ms"),
-                ("limits of a thread", f"{limits.flops / 1e9:.0f} GFLOP/s, {memory}"),
+                (f"limits of {self.device or 'a thread'}", f"{limits.flops / 1e9:.0f} GFLOP/s, {memory}"),
             ]
         )
         left = len(self.steps) - len(lines)
@@ -120,15 +124,21 @@ class Profile:
 
 
 def profile(name: str, asked: Asked) -> Profile:
-    """Time each step of the plan, over copies of what the call reads: nothing outside changes."""
-    plan, leaves = asked.plan, asked.leaves or []
+    """Time each step of the plan, over copies of what the call reads: nothing outside changes, but for what
+    disabled functions do, which are steps."""
+    found: Profile = with_arguments(lambda leaves: _profile(name, asked, leaves))(asked.leaves or [])
+    return found
+
+
+def _profile(name: str, asked: Asked, leaves: list[Any]) -> Profile:
+    plan = asked.plan
     planned, target = plan.plan_for(plan.capture.whole(leaves))
     machine = Machine(planned, target, graph_arguments(plan.capture, leaves))
     units = list(_units(planned, machine.runner.is_cut))
-    calls = [machine.runner.call_of(*unit) for unit in units]
-    samples: list[list[int]] = [[] for _ in units]
+    timers = [machine.runner.timer_of(*unit) for unit in units]
+    samples: list[list[float]] = [[] for _ in units]
     before = [np.array(a) for a in machine.inputs]
-    probes, rounds = _Probes(), 0
+    probes, rounds = _Probes() if plan.memory is None else _DeviceProbes(plan.memory), 0
     deadline = time.perf_counter() + _SECONDS
     with np.errstate(all="ignore"):
         while time.perf_counter() < deadline or rounds < _LEAST:
@@ -136,16 +146,15 @@ def profile(name: str, asked: Asked) -> Profile:
             probes.go_on(rounds)
             for now, then in zip(machine.inputs, before, strict=True):
                 now[...] = then  # training on one batch for ever ends in odd numbers
-            for call, times in zip(calls, samples, strict=True):
-                start = time.perf_counter_ns()
-                call()
-                times.append(time.perf_counter_ns() - start)
+            machine.runner.begin()
+            for timed, times in zip(timers, samples, strict=True):
+                times.append(timed())
     steps = [
-        _step(u, planned, statistics.median(s) / 1e3, machine.runner)
-        for u, s in zip(units, samples, strict=True)
+        _step(u, planned, statistics.median(s), machine.runner) for u, s in zip(units, samples, strict=True)
     ]
     names = tuple(task.name for task in planned.tasks)
-    plan.profiled = Profile(name, tuple(steps), probes.limits(), asked.which, names)
+    where = "" if plan.memory is None else str(plan.memory.name)
+    plan.profiled = Profile(name, tuple(steps), probes.limits(), asked.which, names, where)
     found: Profile = plan.profiled
     return found
 
@@ -239,6 +248,26 @@ class _Probes:
         speeds = [max(self._speeds[size]) for size in _SIZES]
         best = [max(speeds[k:]) for k in range(len(speeds))]
         return Limits(max(self._flops), tuple(zip(_SIZES, best, strict=True)))
+
+
+class _DeviceProbes:
+    """What a device does at its best: products, and copies in its memory."""
+
+    def __init__(self, memory: Any) -> None:
+        from jtorch.compile.run.cuda_times import Best
+
+        self._best = Best(memory)
+
+    def go_on(self, rounds: int) -> None:
+        """Measure once more, at the beginning: a device has no other work."""
+        if rounds <= _LEAST:
+            self._best.measure()
+
+    def limits(self) -> Limits:
+        """What was best; of any number of bytes there is one speed at least as high as of more of them."""
+        found = list(self._best.bytes_a_second.items())
+        best = [(size, max(speed for _, speed in found[k:])) for k, (size, _) in enumerate(found)]
+        return Limits(self._best.flops, tuple(best))
 
 
 @contextmanager

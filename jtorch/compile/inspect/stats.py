@@ -11,11 +11,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from jtorch.compile.inspect.fitting import Asked
 from jtorch.compile.inspect.ledger import aligned
 from jtorch.compile.record.arrays import given
+from jtorch.compile.record.handed import with_arguments
 from jtorch.compile.record.inputs import GradInput, of
 from jtorch.compile.record.snapshot import Snapshot
 from jtorch.compile.record.tree import Leaves, rebuild, unflatten
@@ -36,7 +35,8 @@ class Stats:
     which of the function's plans was measured.
 
     ``calls`` counts replays so far, ``calls_to_pay_back`` how many in all outweigh ``compile_seconds``: None
-    where the compiled call is no faster. Each stage includes one look at the clock, about 0.05 us.
+    where the compiled call is no faster. Each stage includes one look at the clock, about 0.05 us; where the
+    tensors are on a device that waits until it is done, so that its time is that of the stage.
     """
 
     name: str
@@ -95,7 +95,7 @@ def stats(function: Any, asked: Asked) -> Stats:
             return unflatten(asked.structure, [*map(given, leaves)])
 
         with nullcontext() if asked.fits else _undone():
-            eager = _median_us(function.function, arguments, _EAGER_RUNS)
+            eager = _median_us(function.function, arguments, _EAGER_RUNS, _clock_of(plan))
     finally:
         _restore(snapshots)
         function.uncounted += plan.clock.count - before
@@ -125,7 +125,7 @@ def _undone() -> Iterator[None]:
 def _measured(plan: Any, leaves: list[Any], structure: Any, snapshot: Snapshot) -> list[float]:
     """Microseconds of each stage of a replay, with the gradients that the plan was recorded with. A replay
     that comes to another way through a branch, for training goes on, is done again from the start."""
-    call = _timed_call(plan)
+    call, clock = with_arguments(_timed_call(plan)), _clock_of(plan)
     plan.counts.take(leaves)
     samples: list[list[int]] = []
     for _ in range(2 * _REPLAYS):
@@ -133,7 +133,7 @@ def _measured(plan: Any, leaves: list[Any], structure: Any, snapshot: Snapshot) 
         handed: Any = tuple(leaves)
         if plan.capture.needs_containers:
             handed = Leaves(leaves, rebuild(structure, leaves)[1])
-        start = time.perf_counter_ns()
+        start = clock()
         try:
             marks = [start, *call(handed)]
         except (OtherBranch, FailedCheck):
@@ -155,23 +155,38 @@ def _as_recorded(plan: Any, leaves: list[Any]) -> None:
         if not entry.present:
             EAGER.set_grad(tensor, None)
         elif grad is None or (grad._data.shape, grad._data.dtype) != (type.shape, type.dtype):
-            EAGER.set_grad(tensor, wrap(np.zeros(type.shape, type.dtype)))
+            EAGER.set_grad(tensor, wrap(plan.gradients.zeros(type.shape, type.dtype)))
 
 
-def _median_us(run: Callable[..., Any], arguments: Callable[[], Any], times: int) -> float:
+def _clock_of(plan: Any) -> Callable[[], int]:
+    """Nanoseconds, when what was asked for is done."""
+    if plan.memory is None:
+        return time.perf_counter_ns
+
+    def when_done() -> int:
+        with plan.memory.native.own():
+            plan.memory.native.synchronize()
+        return time.perf_counter_ns()
+
+    return when_done
+
+
+def _median_us(
+    run: Callable[..., Any], arguments: Callable[[], Any], times: int, clock: Callable[[], int]
+) -> float:
     samples = []
     for _ in range(times):
         args, kwargs = arguments()
-        start = time.perf_counter_ns()
+        start = clock()
         run(*args, **kwargs)
-        samples.append(time.perf_counter_ns() - start)
+        samples.append(clock() - start)
     return statistics.median(samples) / 1e3
 
 
 def _timed_call(plan: Any) -> Callable[[tuple], list[int]]:
     """The plan's generated call with a look at the clock where a stage begins. What its guards say is of no
     account: its arguments have passed them, and state may be another one (``fitting.py``)."""
-    names = {**plan.written.__globals__, "time_ns": time.perf_counter_ns}
+    names = {**plan.written.__globals__, "time_ns": _clock_of(plan)}
     return function_of([Line("marks = []"), *plan.lines], names, _Timed())
 
 

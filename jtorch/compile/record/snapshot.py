@@ -10,7 +10,7 @@ import numpy as np
 from jtorch.compile.observe.draws import OF_MODULES, Positions
 from jtorch.compile.record.containers import snapshot
 from jtorch.compile.record.inputs import GradInput, Input, captured, grad_array, of
-from jtorch.core.device_array import on_host
+from jtorch.core.device_array import copied, on_host
 from jtorch.core.generator import default_generator
 from jtorch.eager.evaluate import EAGER
 from jtorch.eager.tensor import Tensor
@@ -24,10 +24,10 @@ class Snapshot:
     def __init__(self, capture: Any, leaves: list[Any]) -> None:
         leaves = capture.whole(leaves)
         self.arrays = _arrays(capture.inputs, leaves)
-        self.before = [np.array(a) for a in self.arrays]
+        self.before = [*map(copied, self.arrays)]
         self.tensors = _tensors(capture, leaves)
         self.grads = [(t, t._grad, grad_array(t)) for t in self.tensors]
-        self.grads_before = [None if g is None else np.array(g) for _, _, g in self.grads]
+        self.grads_before = [None if g is None else copied(g) for _, _, g in self.grads]
         self.tape = [(t, [getattr(t, name) for name in _TAPE]) for t in self.tensors]
         moved = [*capture.effects.draws, *capture.effects.seeds]
         drawn = {id(g): g for g, _ in moved} | {id(default_generator): default_generator}
@@ -61,10 +61,10 @@ class Snapshot:
 
     def effects(self) -> list[np.ndarray | None]:
         """What is there now: arrays, then gradients, then the generators' positions."""
-        found: list[np.ndarray | None] = [np.array(a) for a in self.arrays]
+        found: list[np.ndarray | None] = [np.array(on_host(a)) for a in self.arrays]
         for tensor in self.tensors:
             grad = grad_array(tensor)
-            found.append(None if grad is None else np.array(grad))
+            found.append(None if grad is None else np.array(on_host(grad)))
         return found + [np.array(g.position(), np.uint64) for g, _ in self.generators]
 
     def names(self, name_of: Any) -> list[str]:

@@ -24,6 +24,7 @@ from jtorch.compile.plan.plan import Place, Task, Where
 from jtorch.compile.run.cuda_graph import CudaGraph
 from jtorch.compile.run.cuda_patch import patch
 from jtorch.compile.run.cuda_steps import Steps
+from jtorch.compile.run.cuda_times import Timer
 from jtorch.compile.run.replay import failure_of
 from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
@@ -68,6 +69,7 @@ class CudaRunner(Runner):
     ) -> None:  # fmt: skip
         super().__init__()
         self._ends = ends or Ends()
+        self.timer: Timer | None = None
         self.steps = Steps(code)  # refuses what cannot be done, before anything is allocated
         self.code, self.plan, self.device = code, code.plan, device
         self.numbers, self.fixed, self.dynamic = binding.numbers, binding.fixed, binding.dynamic
@@ -164,6 +166,22 @@ class CudaRunner(Runner):
 
     def call_of(self, *tasks: Task) -> Callable[..., int]:
         raise RuntimeError("the steps of a plan on a CUDA device are one graph, of which none runs alone")
+
+    def begin(self) -> None:
+        """The same for a plan that is reached by addresses alone."""
+        with self.device.own():
+            self._bring(())
+
+    def timer_of(self, *tasks: Task) -> Callable[[], float]:
+        """A step as a graph of its own, timed on the device."""
+        (task,) = tasks
+        if self.timer is None:
+            self.timer = Timer(self.device)
+        return self.timer.of(self.graph.alone(task))
+
+    def flops_of(self, scan: Task) -> int:
+        """Floating-point operations of the products of a loop over time."""
+        return self.steps.scans[scan].steps * self.steps.turns[scan].flops
 
 
 def _word(address: int) -> int:

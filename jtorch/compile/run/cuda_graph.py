@@ -14,7 +14,7 @@ from typing import Any
 from jtorch.compile.codegen.cuda_launch import Footprint, batches, launches
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.graph.ir import Var
-from jtorch.compile.plan.plan import Place, Where
+from jtorch.compile.plan.plan import Place, Task, Where
 from jtorch.compile.run.cuda_edges import Edges, union
 from jtorch.compile.run.cuda_host import CallBetween, call_between
 from jtorch.compile.run.cuda_products import multiply
@@ -55,6 +55,12 @@ class CudaGraph:
         but while it runs the program's Python."""
         return self.whole.run(self.last)
 
+    def alone(self, task: Task) -> Parts:
+        """What runs a task of the plan by itself."""
+        placed = [one for one in self.whole.placed if _task_of(one) is task]
+        with self.device.own():
+            return Parts(placed, self, self.device.allocate)
+
     def address(self, var: Var) -> int:
         """Where a variable of the plan with memory of its own begins."""
         place = self.plan.places[var]
@@ -70,6 +76,7 @@ class Parts:
         like: Parts | None = None,
     ) -> None:  # fmt: skip
         self.whole, self.device, self.allocate = whole, whole.device, allocate
+        self.placed = placed
         steps = [one for one in placed if isinstance(one, Placed)]
         self.table: Table = Table(steps, self.device, allocate, like.table if like else None)
         self.table.blocks()  # says what else each step touches
@@ -96,6 +103,12 @@ class Parts:
             if failed:
                 return failed
         return self._failed()
+
+    def launch(self) -> None:
+        """Run them once, where all of them are graphs, whatever errors they report."""
+        for part in self.parts:
+            if isinstance(part, Graph):
+                part.launch()
 
     def _failed(self) -> tuple[Step, int] | None:
         with self.device.own():
@@ -182,6 +195,11 @@ def _parts(placed: Sequence[Placed | Turning]) -> list[list[Placed] | Placed | T
         else:
             found.append([one])
     return found
+
+
+def _task_of(one: Placed | Turning) -> Task:
+    """The task of the whole plan that it is a part of."""
+    return one.step.whole if isinstance(one, Placed) else one.whole
 
 
 def _span(buffer: Buffer) -> range:

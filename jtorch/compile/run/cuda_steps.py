@@ -16,6 +16,7 @@ from jtorch.compile.codegen.cuda import emit_cuda
 from jtorch.compile.graph.access import Find
 from jtorch.compile.graph.halves import Multiplies
 from jtorch.compile.graph.ir import Var
+from jtorch.compile.graph.products import product_of
 from jtorch.compile.plan.fuse import StepKind
 from jtorch.compile.plan.plan import Plan, Task, Where
 from jtorch.compile.run.cuda_products import Calls, calls_of
@@ -63,8 +64,9 @@ class Placed(NamedTuple):
 
 class Turning(NamedTuple):
     """A loop of which elements say how many steps it takes, over the memory of what it is in: ``turn`` are
-    the steps of one."""
+    the steps of one, ``whole`` is the task of the whole plan."""
 
+    whole: Task
     loop: Loop
     turn: Steps
     address: Address
@@ -84,7 +86,7 @@ class Steps:
     do."""
 
     def __init__(self, code: Code, within: Task | None = None) -> None:
-        self.code, self.plan = code, code.plan
+        self.code, self.plan, self.within = code, code.plan, within
         self.steps: dict[Task, Step] = {}
         for task in self.plan.tasks:
             if task.step.kind is not StepKind.SCAN:
@@ -103,6 +105,14 @@ class Steps:
     def count(self) -> int:
         """How many steps graphs have, at most."""
         return len(self.steps) + sum(_turns(self.scans[t]) * turn.count for t, turn in self.turns.items())
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of all products."""
+        products = [task for task in self.steps if task.step.kind is StepKind.GEMM]
+        found = [product_of(task.step.eqns[0], self.plan.fused.find) for task in products]
+        inner = sum(self.scans[t].steps * turn.flops for t, turn in self.turns.items())
+        return inner + sum(factors.product.flops for factors in found if factors is not None)
 
     @property
     def asks_elements(self) -> bool:
@@ -136,7 +146,8 @@ class Steps:
             if task in self.steps:
                 yield Placed(self.steps[task], address)
                 continue
-            turning = Turning(self.scans[task], self.turns[task], address, arenas)
+            whole = task if self.within is None else self.within
+            turning = Turning(whole, self.scans[task], self.turns[task], address, arenas)
             if not turning.loop.scan.takes_all_steps:
                 yield turning
                 continue

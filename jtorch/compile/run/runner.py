@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -39,6 +40,20 @@ class Runner:
     def call_of(self, *tasks: Any) -> Any:
         """What runs one task alone, or all of a run, and gives its status."""
         raise RuntimeError('a function of mode="interpret" runs without kernels, so none can be timed alone')
+
+    def timer_of(self, *tasks: Any) -> Callable[[], float]:
+        """What runs one task alone, or all of a run, and gives the microseconds that it took."""
+        call = self.call_of(*tasks)
+
+        def timed() -> float:
+            start = time.perf_counter_ns()
+            call()
+            return (time.perf_counter_ns() - start) / 1e3
+
+        return timed
+
+    def begin(self) -> None:
+        """Have what a run brings where its steps look for it, before they run one by one."""
 
     @property
     def ended(self) -> int:

@@ -326,3 +326,14 @@ def test_a_plan_of_any_sizes_is_explained():
     for n in (2, 3, 5):
         f(jtorch.ones(n, 2))
     assert f.explain().steps
+
+
+def test_stats_and_profile_where_a_disabled_function_gets_a_tensor_that_the_user_knows():
+    weight, seen = jtorch.ones(3), []
+    note = jtorch.compiler.disable(lambda x, w: seen.append(w is weight) or x + w)
+    f = jtorch.compile(lambda x: note(x, weight) * 2, fullgraph=True)
+    x = jtorch.ones(3)
+    f(x)
+    assert f.stats(x).kernels_us > 0
+    assert "host" in {step.kind for step in f.profile(x).steps}
+    assert len(seen) > 2 and any(seen)
