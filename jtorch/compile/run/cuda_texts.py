@@ -54,6 +54,13 @@ def _shared() -> Path | None:
         raise CudaError(f"JTORCH_CUDA_TEXTS: {error}") from None
 
 
+def kept_texts() -> set[Path]:
+    """Those of this version in the folder that JTORCH_CUDA_TEXTS names. Raises CudaError for one that cannot
+    be made, or trusted."""
+    folder = _shared()
+    return {p for p in cache_files.entries(folder.parent) if p.parent == folder} if folder else set()
+
+
 def text_of(kernel: CudaKernel) -> str:
     """The PTX of a kernel that was loaded."""
     return _TEXTS[kernel.source]
