@@ -120,7 +120,9 @@ class Room:
     _ALIGNMENT, _MORE = 256, 1.5
 
     def __init__(self, device: Device) -> None:
-        self.device, self.block = device, device.allocate(0)
+        self.device = device
+        with device.own():  # other threads allocate, too
+            self.block = device.allocate(0)
         self._at = self._wanted = 0  # of the latest graph
         self._refused = math.inf
 
@@ -133,7 +135,8 @@ class Room:
         """With the next graph, in more room where there is some."""
         if self.is_short:
             try:
-                self.block = self.device.allocate(int(self._wanted * self._MORE))
+                with self.device.own():
+                    self.block = self.device.allocate(int(self._wanted * self._MORE))
             except CudaError:  # then what is too large has memory of its own, or none
                 self._refused = self._wanted
         self._at = self._wanted = 0
