@@ -14,7 +14,7 @@ from jtorch.eager.binding import APPLY
 from jtorch.eager.functions.norms import vector_norm
 from jtorch.eager.inplace import in_place_function
 from jtorch.eager.messages import check_tensors
-from jtorch.eager.sixteen_bits import widened
+from jtorch.eager.sixteen_bits import in_float32, is_half, widened
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 
@@ -50,6 +50,8 @@ def corrcoef(input: Tensor) -> Tensor:
     """The correlations of the rows (variables) over the columns (observations), within [-1, 1]."""
     if input.ndim > 2:
         raise RuntimeError(_DIMENSIONS.format("corrcoef", input.ndim))
+    if is_half(input._data):  # its gradient is the difference of nearly equal parts
+        return in_float32(corrcoef, input)
     c = cov(input)
     if not c.ndim:
         return c / c
