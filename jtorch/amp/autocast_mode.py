@@ -146,7 +146,8 @@ def _now(device_type: str) -> Setting:
 def _set(device_type: str, setting: Setting) -> None:
     if device_type in _OTHERS:
         others = dict(op_module.CONTEXT.get().casting.others) | {device_type: setting}
-        _change(others=tuple(sorted(others.items(), key=lambda entry: entry[0])))
+        kept = ((name, s) for name, s in others.items() if s != Setting(False, _OTHERS[name]))
+        _change(others=tuple(sorted(kept, key=lambda entry: entry[0])))
     else:
         _change(**{device_type: setting})
 

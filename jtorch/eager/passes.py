@@ -36,8 +36,8 @@ _ADD = narrowed()[BY_NAME["add"]].index
 
 
 def sum_of_16_bits(x: Any, y: Any) -> Any:
-    """``x + y`` of one dtype of 16 bits."""
-    return EAGER.table[_ADD](x, y)
+    """``x + y`` of arrays of one dtype of 16 bits."""
+    return EAGER.on_host[_ADD](x, y)
 
 
 def slot_of(target: Any, left: int) -> list:
@@ -97,9 +97,11 @@ def propagate(ready: list, slots: dict[Any, list], xp: Any, keep: bool, take: Ca
 def add_to(slot: list, part: Any) -> None:
     """Add to the gradient of ``slot``: in place only where this pass made that memory."""
     before = slot[GRAD]
-    if part.dtype is FLOAT16 or part.dtype is BFLOAT16:  # NumPy adds them one by one
-        slot[GRAD] = sum_of_16_bits(before, part)
-        slot[OWNED] = slot[GRAD].__class__ is ndarray
+    kind = part.dtype
+    if (kind is FLOAT16 or kind is BFLOAT16) and before.__class__ is ndarray and part.__class__ is ndarray:
+        total = sum_of_16_bits(before, part)  # NumPy adds them one by one
+        slot[GRAD] = total
+        slot[OWNED] = total.__class__ is ndarray
     elif slot[OWNED]:
         add_in_place(before, part, before)
     else:

@@ -40,6 +40,7 @@ optimize_for_inference, fork, wait = map(_absent, ("optimize_for_inference", "fo
 class ScriptModule(Module):
     """A base class for modules whose methods are marked by ``script_method``: a Module, whose Python runs.
 
+    >>> import jtorch
     >>> class Doubled(jtorch.jit.ScriptModule):
     ...     @jtorch.jit.script_method
     ...     def forward(self, x):

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import jtorch
+from jtorch.core.casting import OFF
 from jtorch.core.errors import CompileError
 from jtorch.core.op import CONTEXT
 from jtorch.nn import functional as F
@@ -134,6 +135,7 @@ def test_devices_that_are_not_here_keep_what_is_set_for_them():
             assert not L.is_autocast_enabled("cpu") and (L.ones(2, 2) @ L.ones(2, 2)).dtype is L.float32
             L.set_autocast_enabled(kind, False)
             L.set_autocast_dtype(kind, usual)
+    assert CONTEXT.get().casting.number == OFF.number, "as if nothing had been set"
 
 
 def test_compiled_functions_see_what_is_set_for_devices_that_are_not_here():
