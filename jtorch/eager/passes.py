@@ -35,8 +35,8 @@ FLOAT16 = dtype(float16)
 _ADD = narrowed()[BY_NAME["add"]].index
 
 
-def sum_of_16_bits(x: Any, y: Any) -> Any:
-    """``x + y`` of arrays of one dtype of 16 bits."""
+def sum_of_16_bits(x: ndarray, y: ndarray) -> Any:
+    """``x + y`` of one dtype of 16 bits."""
     return EAGER.on_host[_ADD](x, y)
 
 
@@ -97,11 +97,10 @@ def propagate(ready: list, slots: dict[Any, list], xp: Any, keep: bool, take: Ca
 def add_to(slot: list, part: Any) -> None:
     """Add to the gradient of ``slot``: in place only where this pass made that memory."""
     before = slot[GRAD]
-    kind = part.dtype
-    if (kind is FLOAT16 or kind is BFLOAT16) and before.__class__ is ndarray and part.__class__ is ndarray:
-        total = sum_of_16_bits(before, part)  # NumPy adds them one by one
-        slot[GRAD] = total
-        slot[OWNED] = total.__class__ is ndarray
+    arrays = before.__class__ is ndarray and part.__class__ is ndarray
+    if arrays and (part.dtype is FLOAT16 or part.dtype is BFLOAT16):  # NumPy adds them one by one
+        slot[GRAD] = sum_of_16_bits(before, part)
+        slot[OWNED] = slot[GRAD].__class__ is ndarray
     elif slot[OWNED]:
         add_in_place(before, part, before)
     else:

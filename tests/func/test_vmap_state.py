@@ -191,6 +191,7 @@ def test_sixteen_bits(dtype):
         lambda r: r.softmax(0), lambda r: r @ r.T, lambda r: functional.layer_norm(r, (8,)),
         lambda r: r + 1.5,
         lambda r: r.cumsum(0), lambda r: func.grad(lambda s: (s.softmax(0) * s).sum())(r),
+        lambda r: func.grad(lambda s: (s * 2 + s * 3).sum())(r),
     ):  # fmt: skip
         have, want = func.vmap(function)(x), looped(function, x)
         assert have.dtype == want.dtype == dtype
