@@ -26,7 +26,8 @@ class Eager(Evaluator):
 
     def __init__(self) -> None:
         self.xp = xp
-        self.on_host = [formulas.body(op, _implementation(op)) for op in TABLE]
+        self._of_table = [formulas.body(op, _implementation(op)) for op in TABLE]
+        self.on_host = [*self._of_table]
         self.on_host += [_at_first_call(op, self.on_host, self._narrow) for op in narrow_ops()]
         """For values that are known to lie there, which asks nothing of them."""
         self.on_device = Computing(self.on_host)
@@ -36,7 +37,7 @@ class Eager(Evaluator):
     def _narrow(self, op: Op) -> Any:
         """What computes an op of 16 bits: NumPy, too, rounds once by itself what has no numbers beside."""
         assert op.narrows is not None
-        at_once, widens = self.on_host[op.narrows.index], rounds_in_between(op.narrows)
+        at_once, widens = self._of_table[op.narrows.index], rounds_in_between(op.narrows)
 
         def computed(*values: Any, **statics: Any) -> Any:
             if not (widens or float in map(type, values) or values[-1].size >= formulas.LEAST):
@@ -135,14 +136,19 @@ class Eager(Evaluator):
 
 
 def _at_first_call(op: Op, table: list[Any], make: Callable[[Op], Any]) -> Any:
-    """What ``make`` gives for ``op``, made when it is called, as few programs do; ``table`` gets it then."""
+    """What ``make`` gives for ``op``, made when it is called, as few programs do; ``table`` gets it then, but
+    where somebody watches the calls."""
 
     @functools.cache
     def made() -> Any:
-        table[op.index] = make(op)
-        return table[op.index]
+        return make(op)
 
-    return lambda *values, **statics: made()(*values, **statics)
+    def first(*values: Any, **statics: Any) -> Any:
+        if table[op.index] is first:
+            table[op.index] = made()
+        return made()(*values, **statics)
+
+    return first
 
 
 def _implementation(op: Op) -> Any:

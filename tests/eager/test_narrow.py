@@ -1,6 +1,8 @@
 """Ops of 16-bit floats as one op: one node, the bits of three, and what PyTorch keeps and gives."""
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -262,6 +264,23 @@ def test_machine_code_of_16_bits_is_asked_for_at_the_first_call():
         assert fresh(x, y).tolist() == [2.0, 2.0] and fresh(x, y).dtype == jtorch.float16
     assert fresh(x, y.bfloat16()) is None, "which Python casts"
     assert fresh(x.float(), y.float()).dtype == jtorch.float32
+
+
+def test_a_watch_at_the_first_call_sees_each_call_once_and_none_after_it():
+    program = """
+import jtorch
+from jtorch.profiler import profile
+x = jtorch.ones(4, 8).bfloat16()
+with profile() as first:
+    for _ in range(3):
+        x.tanh(), x.log_softmax(-1)
+with profile() as second:
+    x.tanh()
+print(*[(row.key, row.count) for prof in (first, second) for row in prof.key_averages()])
+"""
+    command = [sys.executable, "-c", program]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.split("(")[1:] == ["'tanh', 3) ", "'log_softmax', 3) ", "'tanh', 1)\n"]
 
 
 def test_numbers_that_16_bits_do_not_hold():
