@@ -151,6 +151,29 @@ def test_the_gradient_of_the_mean_of_nothing_is_nan():
     assert x.grad[1].tolist() == [1.0, 0.0] and x.grad[0].isnan().all()
 
 
+def test_nan_is_left_out_before_the_elements_become_integers():
+    x = jtorch.tensor([NAN, 1.75, 2.5])
+    for library, given in ((jtorch, x), *_pytorch(x)):
+        assert library.nansum(given, dtype=library.int64).item() == 3
+    assert jtorch.compile(lambda t: jtorch.nansum(t, dtype=jtorch.int64))(x).item() == 3
+
+
+def test_complex_elements_are_refused():
+    x = jtorch.tensor([complex(NAN, 0.0), 1.0 + 1.0j])
+    for library, given in ((jtorch, x), *_pytorch(x)):
+        with pytest.raises(RuntimeError, match="does not support complex inputs"):
+            library.nansum(given)
+
+
+def _pytorch(x):
+    """PyTorch, if it is there, with the same tensor."""
+    if not HAS_TORCH:
+        return []
+    import torch
+
+    return [(torch, torch.tensor(x.tolist()))]
+
+
 def test_an_input_that_is_multiplied_by_0_has_a_gradient_of_zeros():
     image, ones = jtorch.full((2, 2, 2), NAN, requires_grad=True), jtorch.ones(2, 2, 2)
     for function, given in (

@@ -116,12 +116,14 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
 
 @autocasts(cuda="as_is")
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum of all that is no NaN."""
-    if dtype is not None:
-        input = input.to(dtype)
+    """The sum of all that is no NaN. Raises RuntimeError for complex elements."""
+    if input.is_complex():
+        raise RuntimeError(
+            f"nansum() does not support complex inputs, but got {long_name(input._data.dtype)}"
+        )
     if input.is_floating_point():
-        input = APPLY["without_nan"](input)
-    return input.sum(dim, keepdim)
+        input = APPLY["without_nan"](input)  # which integers could not be
+    return (input if dtype is None else input.to(dtype)).sum(dim, keepdim)
 
 
 @autocasts(cuda="as_is")
