@@ -28,7 +28,7 @@ def narrow_ops() -> tuple[Op, ...]:
     made: list[Op] = []
     for op in TABLE:
         has_text = op.kind is Kind.ELEMENTWISE and op.text is not None
-        if (rounds_in_between(op) or has_text) and _has_one_result(op):
+        if (rounds_in_between(op) or has_text) and _can_be_narrow(op):
             made.append(_narrow(op, len(TABLE) + len(made)))
     return tuple(made)
 
@@ -60,7 +60,7 @@ def is_half(value: Any) -> bool:
     return getattr(dtype, "numpy", dtype) in HALVES
 
 
-def _has_one_result(op: Op) -> bool:
+def _can_be_narrow(op: Op) -> bool:
     computes = op.narrow and bool(op.arrays) and not (op.variadic or op.aliases or op.draws)
     return computes and op.n_outputs == 1 and (op.dtype in CASTING or op.like_first)
 

@@ -264,9 +264,8 @@ class CompiledPlan:
                 self.counting = Counting(self.forward, sizing.counted)
             given = {entry.var: entry.value(leaves) for entry in self.capture.inputs}
             inputs = self.forward.inputs
-            with contextlib.suppress(
-                OtherCount
-            ):  # of a mask that has one number here, and another in this call
+            # a mask that has one number here may have another in this call
+            with contextlib.suppress(OtherCount):
                 self.counting.complete(space, {var: np.asarray(given[var], var.dtype) for var in inputs})
         return space
 

@@ -171,9 +171,8 @@ def _no_elements(source: Tensor, size: Any, stride: Any, start: int) -> Exceptio
             "as_strided() in a function that vmap() maps, of what is not in order or has not all of these "
             "places: use .contiguous() first, or slices, unfold() and transpose()"
         )
-    if (
-        memory is not None and memory.source is None
-    ):  # what the function has made has no more memory than it shows
+    # what the function has made has no more memory than it shows
+    if memory is not None and memory.source is None:
         width, start = source.element_size(), start + source._data.offset
         storage.check_bounds(size, stride, start, width, memory.current.type.size * width)
     return CompileError(_UNKNOWN.format(user_source()))
