@@ -124,7 +124,7 @@ class Eager(Evaluator):
             return None
         if data.__class__ is DeviceArray:
             data[...] = data + g
-        elif data.dtype in HALVES:
+        elif data.dtype in HALVES and g.__class__ is np.ndarray:  # rows of a table add themselves
             data[...] = self.on_host[_NARROW_ADD](data, g)
         else:
             np.add(data, g, data)

@@ -95,13 +95,17 @@ def propagate(ready: list, slots: dict[Any, list], xp: Any, keep: bool, take: Ca
 
 
 def add_to(slot: list, part: Any) -> None:
-    """Add to the gradient of ``slot``: in place only where this pass made that memory."""
+    """Add to the gradient of ``slot``: in place only where this pass made that memory.
+
+    What is no array adds itself: rows of a table, or the gradients of all examples of a batch, for which one
+    array has no room.
+    """
     before = slot[GRAD]
     arrays = before.__class__ is ndarray and part.__class__ is ndarray
     if arrays and (part.dtype is FLOAT16 or part.dtype is BFLOAT16):  # NumPy adds them one by one
         slot[GRAD] = sum_of_16_bits(before, part)
         slot[OWNED] = slot[GRAD].__class__ is ndarray
-    elif slot[OWNED]:
+    elif arrays and slot[OWNED]:
         add_in_place(before, part, before)
     else:
         total = before + part

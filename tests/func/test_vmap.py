@@ -247,3 +247,19 @@ def _puts(library):
 def test_index_put_into_what_the_examples_share():
     torch = pytest.importorskip("torch")
     assert _puts(jtorch) == _puts(torch)
+
+
+def _terms(w, x):
+    """Uses of ``w`` whose gradients are one for all examples, one for each, and one that is counted twice."""
+    return [(w * 1).sum(), (w * 2).sum(), (w * x).sum(), (w * w).sum()]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 2, 1), (3, 0, 1, 2), (2, 2), (3, 3)], ids=str)
+def test_gradients_of_examples_meet_those_of_the_batch(dtype, order):
+    L, kind = jtorch, getattr(jtorch, dtype)
+    w, x = L.tensor([1.0, 2, 3], dtype=kind), L.tensor([[1.0, 2, 3], [4, 5, 6]], dtype=kind)
+    have = L.vmap(L.func.grad(lambda w, x: sum(_terms(w, x)[i] for i in order)), (None, 0))(w, x)
+    each = [L.full((2, 3), 1.0), L.full((2, 3), 2.0), x.float(), 2 * w.float().expand(2, 3)]
+    assert have.dtype == w.dtype
+    assert have.tolist() == sum(each[i] for i in order).tolist()

@@ -272,6 +272,24 @@ def test_sixteen_bits():
     assert w.tolist() == [[1.0, 1.0], [0.5, 0.5], [1.0, 1.0]]
 
 
+@pytest.mark.parametrize("dtype", [jtorch.bfloat16, jtorch.float16], ids=str)
+@pytest.mark.parametrize("dense", [False, True])
+def test_gradients_of_16_bits_meet(dtype, dense):
+    w = jtorch.ones(5, 2, dtype=dtype, requires_grad=True)
+    loss = _looked_up(jtorch, w, [1, 2]).sum() + 2 * _looked_up(jtorch, w, [2, 3]).sum()
+    if dense:
+        loss = loss + (w * w).sum()
+    loss.backward()
+    assert w.grad.is_sparse is not dense and w.grad.dtype == dtype
+    found = w.grad if dense else w.grad.to_dense()
+    assert found.tolist() == [[n + 2 * dense] * 2 for n in (0, 1, 3, 2, 0)]
+    held = w.grad
+    _looked_up(jtorch, w, [4, 4]).sum().backward()
+    assert w.grad is held
+    last = held if dense else held.to_dense()
+    assert last[4].tolist() == [2.0 + 2 * dense] * 2
+
+
 def test_clipping_and_scaling():
     w = jtorch.ones(4, 1, requires_grad=True)
     (_looked_up(jtorch, w, [0, 0, 3]) * jtorch.tensor([[1.0], [2.0], [4.0]])).sum().backward()
