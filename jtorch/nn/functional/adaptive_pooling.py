@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jtorch.core.sizes import has_negative
-from jtorch.eager.public import Tensor, arange, autocasts, functions, long_name, no_grad, ops, tensor
+from jtorch.eager.public import Tensor, arange, autocasts, functions, long_name, no_grad, ops, tensor, widened
 
 Sizes = int | None | Sequence[int | None]
 
@@ -82,9 +82,10 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: Sizes) -> Tensor:
     if kernel is not None:
         out = _pooled("avg_pool", input, rank, kernel, count_borders=True, divisor=0)
         return out.squeeze(0) if input.ndim == rank + 1 else out
+    means = widened(input)  # 16 bits are rounded once, not after each axis
     for dim, m in zip(range(input.ndim - rank, input.ndim), wanted, strict=True):
-        input = _mean_along(input, dim, m)  # the mean of a box is the mean of means of its rows
-    return input
+        means = _mean_along(means, dim, m)  # the mean of a box is the mean of means of its rows
+    return means.to(input.dtype)
 
 
 def _mean_along(input: Tensor, dim: int, m: int) -> Tensor:
