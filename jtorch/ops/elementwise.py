@@ -240,7 +240,7 @@ def _share(xp, g, not_x, not_y, tie):
     return xp.where(not_x, 0.0, g), xp.where(not_y, 0.0, g)
 
 
-@composite(tensors_only=True)
+@composite(ordered=True, tensors_only=True)
 def fmax(xp, x, y):
     """The larger one; of a number and a NaN the number."""
     return xp.where(_takes_first(xp, xp.ge, x, y), x, y)
@@ -252,7 +252,7 @@ def _(xp, g, x, y):
     return xp.where(first, g, 0.0), xp.where(first, 0.0, g)
 
 
-@composite(tensors_only=True)
+@composite(ordered=True, tensors_only=True)
 def fmin(xp, x, y):
     """The smaller one; of a number and a NaN the number."""
     return xp.where(_takes_first(xp, xp.le, x, y), x, y)

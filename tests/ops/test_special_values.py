@@ -281,6 +281,31 @@ def test_ldexp_by_an_exponent_that_no_power_of_the_dtype_has(dtype):
             np.testing.assert_array_equal(found.numpy(), wanted)
 
 
+@pytest.mark.parametrize("dtype", [jtorch.float16, jtorch.bfloat16, jtorch.float32, jtorch.float64], ids=str)
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_a_running_extreme_is_the_element_at_its_place(dtype, name):
+    x = jtorch.tensor([0.0, -0.0, 0.0, -0.0] * 5, dtype=dtype)
+    values, places = getattr(x, name)(0)
+    assert places.tolist() == list(range(20))
+    assert values.signbit().tolist() == x.signbit().tolist()
+
+
+@pytest.mark.parametrize("name", ["fmax", "fmin", "maximum", "minimum"])
+def test_the_larger_of_complex_numbers_is_refused(name):
+    x = jtorch.tensor([1 + 2j, 1 - 2j])
+    with pytest.raises(NotImplementedError, match=f'"{name}_cpu" not implemented for .ComplexFloat.'):
+        getattr(jtorch, name)(x, x.flip(0))
+
+
+def test_ldexp_by_an_exponent_of_fewer_bits_than_the_result():
+    few = jtorch.tensor(2.59375, dtype=jtorch.bfloat16)
+    of = lambda dtype: jtorch.ldexp(jtorch.tensor([1.0], dtype=dtype), few)  # noqa: E731
+    assert of(jtorch.bfloat16).item() == 6.03125
+    assert of(jtorch.float16).item() == 6.03515625
+    assert of(jtorch.float32).item() == pytest.approx(2.0**2.59375, rel=2**-23)
+    assert jtorch.ldexp(few, jtorch.tensor([0.0], dtype=jtorch.float64)).dtype is jtorch.float64
+
+
 def test_ldexp_has_the_gradient_of_its_power():
     x = jtorch.tensor([1e-30, 0.0], requires_grad=True)
     jtorch.ldexp(x, jtorch.tensor([100, -3])).sum().backward()

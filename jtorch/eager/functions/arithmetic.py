@@ -216,6 +216,8 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input 2**other"""
     check_tensors("ldexp", input=input, other=other)
     if other._data.dtype.kind not in "biu":
+        if is_half(other._data):  # its power has the bits of the result
+            other = other.to(dt.of(_common(input, other)))
         return APPLY["mul"](input, APPLY["pow"](2.0, other))
     if is_half(input._data):
         return in_float32(_shifted, input, other)

@@ -63,4 +63,7 @@ def _running(extreme: Any, x: Array, axis: int) -> tuple[Array, Array]:
     values = extreme.accumulate(x, axis)
     line = np.arange(x.shape[axis]).reshape([-1 if k == axis else 1 for k in range(x.ndim)])
     reached = (x == values) | (x != x)  # where a NaN came, all that follows is NaN
-    return values, np.maximum.accumulate(np.where(reached, line, 0), axis)
+    last = np.maximum.accumulate(np.where(reached, line, 0), axis)
+    if x.dtype == np.float16:  # of 0.0 and -0.0 NumPy keeps the first one here, and the last one elsewhere
+        values = np.take_along_axis(x, last, axis)
+    return values, last
