@@ -430,6 +430,20 @@ def test_images_in_another_size_are_rounded_once(dtype, kind, dims, mode):
             np.testing.assert_allclose(got, theirs, rtol=2**-7 if dtype == "bfloat16" else 2**-10, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("exponent", [1, 2, 3, -1, -2])
+def test_powers_by_products_have_the_bits_of_pow(dtype, exponent):
+    """Of each number that there is."""
+    x = np.arange(65536, dtype=np.uint16).view(jtorch.zeros(0, dtype=getattr(jtorch, dtype))._data.dtype)
+    with np.errstate(all="ignore"):
+        if dtype == "bfloat16" and exponent in (3, -2):  # each product is rounded, as in PyTorch
+            wanted = x * x * x if exponent == 3 else x.dtype.type(1) / (x * x)
+        else:
+            wanted = x ** x.dtype.type(exponent)
+    found = elements(jtorch.tensor(x.astype(np.float32)).to(getattr(jtorch, dtype)) ** exponent)
+    assert same(found, wanted.astype(np.float64)).all()
+
+
 @both_modes
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_gradient_of_a_number_s_power_does_not_round_its_logarithm(dtype, mode):
