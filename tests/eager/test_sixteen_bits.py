@@ -431,13 +431,16 @@ def test_images_in_another_size_are_rounded_once(dtype, kind, dims, mode):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("exponent", [1, 2, 3, -1, -2])
-def test_powers_by_products_have_the_bits_of_pow(dtype, exponent):
+@pytest.mark.parametrize("exponent", [1, 2, 3, -1, -2, 0.5, -0.5])
+def test_powers_in_float32_have_the_bits_of_pow(dtype, exponent):
     """Of each number that there is."""
     x = np.arange(65536, dtype=np.uint16).view(jtorch.zeros(0, dtype=getattr(jtorch, dtype))._data.dtype)
     with np.errstate(all="ignore"):
         if dtype == "bfloat16" and exponent in (3, -2):  # each product is rounded, as in PyTorch
             wanted = x * x * x if exponent == 3 else x.dtype.type(1) / (x * x)
+        elif dtype == "bfloat16" and abs(exponent) == 0.5:  # a root, as in PyTorch
+            root = np.sqrt(x.astype(np.float32))
+            wanted = (root if exponent > 0 else np.float32(1) / root).astype(x.dtype)
         else:
             wanted = x ** x.dtype.type(exponent)
     found = elements(jtorch.tensor(x.astype(np.float32)).to(getattr(jtorch, dtype)) ** exponent)
