@@ -366,7 +366,10 @@ def _numbers_fit(op: Op, usual: bool) -> str:
         same = f"{n}_value.dtype is {first}_value.dtype{no_bools} if {n}_is"
         fit.append(f"({same} else {_is_left_out(op, n)} or {_weak(n, first, usual)})")
     test = " and ".join(fit)
-    return f"{test} or {names[1]}_is and {_weak(first, names[1], usual)}" if len(names) == 2 else test
+    if len(names) != 2:
+        return test
+    no_half = f"{_is_no_half(names[1])} and " if op in narrowed() and not usual else ""
+    return f"{test} or {names[1]}_is and {no_half}{_weak(first, names[1], usual)}"
 
 
 def _weak(number: str, tensor: str, usual: bool) -> str:
