@@ -132,11 +132,6 @@ class BlasMatrices(NamedTuple):
     y: BlasMatrix
     out: BlasMatrix
 
-    @property
-    def crosswise(self) -> bool:
-        """Whether the second factor alone is transposed."""
-        return self.y.transposed and not self.x.transposed
-
 
 def blas_matrices(product: Product) -> BlasMatrices | None:
     """The product as BLAS can walk it; None where it cannot."""

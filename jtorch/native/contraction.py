@@ -51,14 +51,6 @@ _FEW_ROWS, _LEAST_CHUNK = 64, 64
 # is near.
 _FAR, _FEW = 4, 64
 
-# Many small matrices, us of BLAS and of our kernel for small ones. Where BLAS has some, too (AVX-512), those
-# for columns that lie crosswise, as of queries by keys, add up each element by itself: 128 times 32 x 32 x 16
-# takes 52 and 25 (row by row 22 and 24), 1024 times 8 x 8 x 8 118 and 37, 16 times 128 x 128 x 64 182 and
-# 155; with long sums they are ahead, 128 times 16 x 16 x 64 32 and 34, 64 times 4 x 200 x 100 84 and 141.
-# Where it has none it packs each: 128 times 32 x 32 x 16 58 to 66 and 42 in any order, 20000 times 2 x 2 x 3
-# 2400 and 530; no more from some 10^5 operations on: 64 times 200 x 4 x 100 takes 257 and 280.
-_MOST_INNER, _MOST_FLOPS = 2, 100_000  # times the rows, and the columns; of a matrix
-
 FAILURES = {
     blas.TOO_LARGE: Failure(FailureKind.VALUE, "a size of a matrix product does not fit BLAS's 32 bits"),
     packed.NO_MEMORY: Failure(FailureKind.VALUE, "there is no memory for the blocks of a matrix product"),
@@ -192,13 +184,7 @@ def call_of(product: Product, dtype: np.dtype) -> Call:
         return _own(product.exchanged() if first else product, dtype, Way.DIRECT, first)
     # heads of attention lie between others: 70 us packed one by one (128 x 16 x 16 x 16), 14 as small ones;
     # where BLAS can walk them it takes as long, and adds some of them up in several sums
-    if matrices is None and not large and packed.fits_small(product.sizes, dtype.itemsize):
-        return _own(product, dtype, Way.SMALL)
-    if (
-        matrices is not None
-        and not large
-        and _small_is_faster(product.sizes, matrices.crosswise, dtype.itemsize)
-    ):
+    if matrices is None and not large and packed.fits_small(product, dtype.itemsize):
         return _own(product, dtype, Way.SMALL)
     if matrices is None or (pooled and blas.is_private() and large and square):
         return _own(product, dtype, Way.PACKED)
@@ -244,25 +230,9 @@ def usual_kernel(dtype: np.dtype) -> int | None:
     return None if threaded else kernel
 
 
-def _small_is_faster(sizes: Sequence[int], crosswise: bool, item: int) -> bool:
-    """Whether ``Way.SMALL`` takes less time for several matrices; ``crosswise``: the second factor alone is
-    transposed."""
-    batch, rows, columns, inner = sizes
-    if batch < 2 or item != _FLOAT32.itemsize or not packed.fits_small(sizes, item):
-        return False
-    if blas.reads_small_factors():
-        return crosswise and inner <= _MOST_INNER * min(rows, columns)
-    return 2 * rows * columns * inner <= _MOST_FLOPS
-
-
-def is_usual(
-    batch: int, rows: int, columns: int, inner: int, walked: bool, crosswise: bool, item: int
-) -> bool:
-    """Whether BLAS computes a product that it can walk in one go, as most are, of elements of so many bytes;
-    ``walked``: a factor is transposed, ``crosswise``: the second one alone. ``call_of`` says more, of any
-    product, and takes longer."""
-    if batch > 1 and _small_is_faster((batch, rows, columns, inner), crosswise, item):
-        return False
+def is_usual(batch: int, rows: int, columns: int, inner: int, walked: bool) -> bool:
+    """Whether BLAS computes a product that it can walk in one go, as most are; ``walked``: a factor is
+    transposed. ``call_of`` says more, of any product, and takes longer."""
     flops = 2 * rows * columns * inner
     if flops >= min(_OWN_FLOPS, PARALLEL_FLOPS) or inner >= _LONG_INNER:
         return False

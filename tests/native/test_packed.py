@@ -64,7 +64,7 @@ def product(x, y, batch=0, rows=1, columns=1, inner=1, pieces=None, order=None, 
     asked = seen(x, y, out, batch, rows, columns, inner)
     n, m, k, _ = asked.sizes
     asked = asked.exchanged() if WAY["exchanged"] else asked
-    if WAY["kernel"] is Way.SMALL and not packed.fits_small(asked.sizes, room.itemsize):
+    if WAY["kernel"] is Way.SMALL and not packed.fits_small(asked, room.itemsize):
         pytest.skip("for small matrices alone")
     what = np.array(packed.describe(asked, item=1, first=int(WAY["exchanged"])), np.int64)
     what[:3] = [a.__array_interface__["data"][0] for a in (x, y, out)]

@@ -193,8 +193,7 @@ class Template:
                 if number is not None:
                     self._number(k, number)
             walked = matrices.x.transposed or matrices.y.transposed
-            facts = [*product.sizes, walked, matrices.crosswise, x.owner.dtype.itemsize]
-            found.usual = f"is_usual({', '.join(map(str, facts))})"
+            found.usual = f"is_usual({', '.join(map(str, product.sizes))}, {walked})"
         return found
 
     def _scan(self, task: Task, loop: Loop) -> ScanBlock:

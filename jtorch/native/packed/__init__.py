@@ -27,7 +27,6 @@ import ctypes
 import enum
 import functools
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from jtorch.core.products import Product
@@ -95,9 +94,9 @@ class Way(enum.Enum):
     SMALL = "jtorch_small_product"
 
 
-def fits_small(sizes: Sequence[int], item: int) -> bool:
-    """Whether ``Way.SMALL`` can compute a product of these: batch, rows, columns and inner."""
-    _, rows, columns, inner = sizes
+def fits_small(product: Product, item: int) -> bool:
+    """Whether ``Way.SMALL`` can compute it."""
+    _, rows, columns, inner = product.sizes
     widest = SMALL_PAIRS * 2 * (registers().vector // item)
     return rows <= SMALL_ROWS and columns <= widest and inner <= INNER_BLOCK
 
