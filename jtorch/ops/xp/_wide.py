@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from jtorch.core import higher
-
-FLOAT32 = np.dtype(np.float32)
+from jtorch.core.narrow import FLOAT32
 
 
 def converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
