@@ -106,6 +106,7 @@ def _narrowing() -> _Any:
     return narrowing
 
 
+@_functools.cache
 def _draws() -> _Any:
     from jtorch.native import draws
 

@@ -8,6 +8,7 @@ thread 870 instead of 1180, uniform ones 210 instead of 730. The numbers are the
 from __future__ import annotations
 
 import math
+import struct
 import threading
 
 import numpy as np
@@ -30,6 +31,7 @@ class _Words(threading.local):
 
 
 _words = _Words()
+_write = struct.Struct("=5Q").pack_into  # all at once: a third of the time of five elements set one by one
 
 
 def drawn(
@@ -51,9 +53,7 @@ def drawn(
         if run is None:
             return None
     words = _words.all
-    words[0], words[1], words[2] = seed & MASK64, call & MASK64, n
-    if kind == "bounded":
-        words[3], words[4] = low & MASK64, high & MASK64
+    _write(words, 0, seed & MASK64, call & MASK64, n, low & MASK64, high & MASK64)
     out = np.empty(shape, dtype)
     run(out, words)
     return out
