@@ -215,6 +215,7 @@ NAMESPACE = {
     "__name__": __name__,  # what warning filters go by
     "CONTEXT": op_module.CONTEXT, "Tensor": Tensor, "ndarray": np.ndarray,
     "cast_all": cast_all, "answer": answer, "explain": explain, "raw": raw, "apply_variadic": apply_variadic,
+    "not_ordered": messages.not_ordered,
     "UNCHANGED": UNCHANGED,
     "shares_memory": shares_memory,
     "WATCHERS": WATCHERS, "look_at": look_at, "expect_complex": expect_complex, "any_half": any_half,

@@ -145,4 +145,6 @@ def not_floating(op: Op, d: np.dtype) -> str:
 
 
 def not_ordered(op: Op, d: np.dtype) -> str:
-    return f"\"{op.name}_cpu\" not implemented for '{long_name(d)}': complex numbers have no order"
+    return (
+        f"\"{op.public or op.name}_cpu\" not implemented for '{long_name(d)}': complex numbers have no order"
+    )

@@ -72,6 +72,7 @@ def machine_source(op: Op) -> str:
         lines += [f"    if {n}_value.__class__ is DeviceArray:", "        return None"]
     if op.dtype not in CASTING and not op.like_first:
         lines += [f"    if not {names[0]}_is:", "        return None"]
+    lines += _order_lines(op, usual=True)
     lines += _cast_lines(op, usual=True)
     passed = ", ".join([*(f"{n}_value" for n in names), *(f"{s}={s}" for s in statics)])
     lines.append(f"    out = HOST_TABLE[INDEX]({passed})")
@@ -135,6 +136,7 @@ def _function(
     lines.append("    context = CONTEXT.get()")
     lines += _autocast_lines(op, public)
     lines += _unwrap_lines(names, public, _asked(op) if public else ())
+    lines += _order_lines(op)
     lines += _cast_lines(op)
     lines += _level_lines(op)
     lines += [
@@ -244,6 +246,16 @@ def _cast_lines(op: Op, usual: bool = False) -> list[str]:
     if test is None:
         return [*lines, *(f"        {line}" for line in inner)]
     return [*lines, f"        if not ({test}):", *(f"            {line}" for line in inner)]
+
+
+def _order_lines(op: Op, usual: bool = False) -> list[str]:
+    """The lines by which an op that casts nothing refuses complex numbers; ``cast_all`` is the others' way."""
+    if not op.ordered or op.dtype in CASTING:
+        return []
+    found = (
+        "return None" if usual else f"raise NotImplementedError(not_ordered(op, {op.arrays[0]}_value.dtype))"
+    )
+    return [f"    if {op.arrays[0]}_value.dtype.kind == 'c':", f"        {found}"]
 
 
 def _half_lines(op: Op, values: str) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +53,7 @@ def drawn(
         run = loops.loop(key, _text(kind, dtype), "draw", 2, (), cut_for, shares)
         if run is None:
             return None
-    words = _words.all
+    words: Any = _words.all
     _write(words, 0, seed & MASK64, call & MASK64, n, low & MASK64, high & MASK64)
     out = np.empty(shape, dtype)
     run(out, words)

@@ -18,11 +18,11 @@ _TANH_SCALE = math.sqrt(2.0 / math.pi)
 _TANH_CUBE = 0.044715
 
 
-def _activation(grad_name, methods=(), dtype="floating", **facts):
-    return composite(dtype=dtype, grad_name=grad_name, methods=methods, **facts)
+def _activation(grad_name, methods=(), dtype="floating", ordered=True, **facts):
+    return composite(dtype=dtype, grad_name=grad_name, methods=methods, ordered=ordered, **facts)
 
 
-@_activation("SiluBackward0", in_place=True, fuses_small=True)
+@_activation("SiluBackward0", ordered=False, in_place=True, fuses_small=True)
 def silu(xp, x):
     """x sigmoid(x). Source: Elfwing et al. 2017, https://arxiv.org/abs/1702.03118"""
     return x * xp.sigmoid(x)
@@ -202,7 +202,7 @@ def _log_of_one_more(xp, x):
     return xp.clamp_min(x, 0.0) + xp.log1p(xp.exp(-xp.abs(x)))
 
 
-@_activation("DivBackward0", dtype="float", holomorphic=False)
+@_activation("DivBackward0", ordered=False, dtype="float", holomorphic=False)
 def softsign(xp, x):
     """x / (1 + |x|)"""
     return x / (xp.abs(x) + 1.0)
@@ -219,7 +219,7 @@ def _(xp, g, x):
     return g / below - x * along
 
 
-@_activation("SubBackward0", dtype="float")
+@_activation("SubBackward0", ordered=False, dtype="float")
 def tanhshrink(xp, x):
     """x - tanh(x)"""
     return x - xp.tanh(x)

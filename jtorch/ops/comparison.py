@@ -97,13 +97,13 @@ def isinf(xp, x):
     return xp.eq(xp.abs(x), math.inf) if x.dtype.kind in "fV" else xp.ne(x, x)
 
 
-@composite(dtype="as_is", differentiable=False)
+@composite(dtype="as_is", differentiable=False, ordered=True)
 def isposinf(xp, x):
     """Whether elements are inf."""
     return xp.eq(x, math.inf) if x.dtype.kind in "fV" else xp.ne(x, x)
 
 
-@composite(dtype="as_is", differentiable=False)
+@composite(dtype="as_is", differentiable=False, ordered=True)
 def isneginf(xp, x):
     """Whether elements are -inf."""
     return xp.eq(x, -math.inf) if x.dtype.kind in "fV" else xp.ne(x, x)

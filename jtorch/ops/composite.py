@@ -42,7 +42,7 @@ def _softmax_face(input, dim=None, dtype=None):
     return (input,), {"axis": (axis,) if input.ndim else ()}
 
 
-@composite(dtype="floating", fuses_small=True, axes=("axis",), autocast={"cuda": "float32"})
+@composite(dtype="floating", fuses_small=True, axes=("axis",), autocast={"cuda": "float32"}, ordered=True)
 def softmax(xp, x, *, axis):
     """exp(x) divided by its sum along ``dim``."""
     return _softmax(xp, x, axis)
@@ -53,7 +53,7 @@ def _(xp, g, out, axis):
     return softmax_gradient(xp, g, out, axis)
 
 
-@composite(dtype="floating", fuses_small=True, axes=("axis",), autocast={"cuda": "float32"})
+@composite(dtype="floating", fuses_small=True, axes=("axis",), autocast={"cuda": "float32"}, ordered=True)
 def log_softmax(xp, x, *, axis):
     """The logarithm of ``softmax``, without overflow."""
     if _nothing_along(x, axis):

@@ -107,7 +107,7 @@ def _extreme(name):
     def declare(body):
         return opaque(
             n_outputs=2, shape=lambda x, axis: (x, x), dtype=lambda dtypes, statics: (dtypes[0], _INT),
-            public=None, grad_name=f"{name}Backward0", axes=("axis",),
+            public=None, grad_name=f"{name}Backward0", axes=("axis",), ordered=True,
         )(body)  # fmt: skip
 
     return declare

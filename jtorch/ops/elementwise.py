@@ -186,7 +186,10 @@ def _(xp, g, x):
     return g * xp.div(x, xp.where(xp.eq(size, 0.0), 1.0, size))
 
 
-@elementwise(text="sign_{t}({x})", costly=True, integer_text="int64({x} > 0) - int64({x} < 0)", in_place=True)
+@elementwise(
+    text="sign_{t}({x})", costly=True, integer_text="int64({x} > 0) - int64({x} < 0)", in_place=True,
+    ordered=True,
+)  # fmt: skip
 def sign(xp, x):
     """-1, 0 or 1."""
     return xp.sign(x)
@@ -196,7 +199,7 @@ def sign(xp, x):
 
 
 @elementwise(  # -0.0 stays
-    text="maximum({kind}(0), {x})", integer_text="max({x}, 0)", in_place=True, fuses=True
+    text="maximum({kind}(0), {x})", integer_text="max({x}, 0)", in_place=True, fuses=True, ordered=True
 )
 def relu(xp, x):
     """x where positive, else 0."""
@@ -268,7 +271,7 @@ def _takes_first(xp, comparison, x, y):
     return xp.logical_or(comparison(x, y), xp.isnan(y))
 
 
-@composite(differentiable=False, in_place=True)
+@composite(differentiable=False, in_place=True, ordered=True)
 def heaviside(xp, x, y):
     """0 below zero, y at zero, 1 above."""
     return xp.where(xp.eq(x, 0), y, xp.cast(xp.gt(x, 0), dtype=x.dtype))
@@ -311,7 +314,7 @@ def ceil(xp, x):
     return xp.ceil(x)
 
 
-@elementwise(text="rint({x})", integer_text="{x}", in_place=True)
+@elementwise(text="rint({x})", integer_text="{x}", in_place=True, ordered=True)
 def round(xp, x):
     return xp.round(x)
 
@@ -381,6 +384,7 @@ def iota(xp, *, shape, axis, dtype):
     text="maximum({low}, {x})",
     integer_text="max({x}, {low})",
     grad_name="ClampBackward1",
+    ordered=True,
     in_place=True,
     fuses=True,
 )
@@ -398,6 +402,7 @@ def _(xp, g, x, low, needs):
     text="minimum({high}, {x})",
     integer_text="min({x}, {high})",
     grad_name="ClampBackward1",
+    ordered=True,
     in_place=True,
     fuses=True,
 )

@@ -77,7 +77,10 @@ def _(xp, g, mask):
     return xp.where(mask, 0.0, g), xp.where(mask, g, 0.0), None
 
 
-@opaque(shape=lambda x, axis, descending: x, dtype="index", public=None, differentiable=False, axes=("axis",))
+@opaque(
+    shape=lambda x, axis, descending: x, dtype="index", public=None, differentiable=False, axes=("axis",),
+    ordered=True,
+)  # fmt: skip
 def sort_order(xp, x, *, axis, descending):
     """The positions along ``axis`` in ascending (or ``descending``) order of the elements, equal ones in
     theirs; NaN is the largest."""
@@ -88,7 +91,7 @@ def _some_along(x, axis, k, **_):
     return (*x[:axis], k, *x[axis + 1 :])
 
 
-@opaque(shape=_some_along, dtype="index", public=None, differentiable=False, axes=("axis",))
+@opaque(shape=_some_along, dtype="index", public=None, differentiable=False, axes=("axis",), ordered=True)
 def top_order(xp, x, *, axis, k, largest):
     """The first ``k`` of ``sort_order``."""
     return xp.top_order(x, axis=axis, k=k, largest=largest)
@@ -100,6 +103,7 @@ def top_order(xp, x, *, axis, k, largest):
     public=None,
     differentiable=False,
     axes=("axis",),
+    ordered=True,
 )
 def median_place(xp, x, *, axis, of_numbers):
     """The position along ``axis`` of the element in the middle, the lower of two; of the first NaN, if there

@@ -29,9 +29,11 @@ def _over(shape):
     return 1.0 / n if n else math.nan
 
 
-def _loss(grad_name, on_cuda="float32"):
+def _loss(grad_name, on_cuda="float32", **facts):
     autocast = {"cpu": "float32", "cuda": on_cuda}
-    return composite(dtype="floating", grad_name=grad_name, methods=(), fuses_small=True, autocast=autocast)
+    return composite(
+        dtype="floating", grad_name=grad_name, methods=(), fuses_small=True, autocast=autocast, **facts
+    )
 
 
 def check_reduction(reduction):
@@ -72,7 +74,7 @@ def _(xp, g, x, target, needs, reduction):
     return _both(scaled(g, d.shape, reduction) * xp.sign(d), needs)
 
 
-@_loss("SmoothL1LossBackward0")
+@_loss("SmoothL1LossBackward0", ordered=True)
 def smooth_l1_loss(xp, x, target, beta, *, reduction):
     """d^2 / (2 beta) where |d| < beta, else |d| - beta / 2. Source: https://arxiv.org/abs/1504.08083"""
     d = xp.abs(x - target)
@@ -97,7 +99,7 @@ def _(input, target, reduction="mean", beta=1.0):
     return (input, target, beta), {"reduction": reduction}
 
 
-@_loss("HuberLossBackward0")
+@_loss("HuberLossBackward0", ordered=True)
 def huber_loss(xp, x, target, delta, *, reduction):
     """d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2). Source: Huber 1964"""
     d = xp.abs(x - target)
@@ -132,7 +134,7 @@ def _log_loss(xp, x, target):
     return (target - 1.0) * miss - target * hit
 
 
-@_loss("BinaryCrossEntropyBackward0", "banned")
+@_loss("BinaryCrossEntropyBackward0", "banned", ordered=True)
 def binary_cross_entropy(xp, x, target, weight, *, reduction):
     """-(t log x + (1 - t) log(1 - x)), each logarithm at least -100."""
     return reduced(xp, _weighted(_log_loss(xp, x, target), weight), reduction)
@@ -171,7 +173,7 @@ def _logit_loss(xp, x, target, pos_weight):
     return (1.0 - target) * x + rest
 
 
-@_loss("BinaryCrossEntropyWithLogitsBackward0")
+@_loss("BinaryCrossEntropyWithLogitsBackward0", ordered=True)
 def binary_cross_entropy_with_logits(xp, x, target, weight, pos_weight, *, reduction):
     """The binary cross entropy of sigmoid(x), without overflow."""
     return reduced(xp, _weighted(_logit_loss(xp, x, target, pos_weight), weight), reduction)

@@ -69,7 +69,15 @@ def _(xp, g, x_shape, index, axis):
     return _added(xp, g, index, axis, x_shape), None
 
 
-@composite(n_outputs=2, dtype="as_is", public=None, grad_name="TopkBackward0", fuses=False, axes=("axis",))
+@composite(
+    n_outputs=2,
+    dtype="as_is",
+    public=None,
+    grad_name="TopkBackward0",
+    fuses=False,
+    axes=("axis",),
+    ordered=True,
+)
 def top(xp, x, *, axis, k, largest):
     """(the ``k`` largest or smallest elements along ``axis``, in order; their places)"""
     found = direct(xp, "_lines", "top", x, axis, k, largest)

@@ -45,7 +45,14 @@ def _parts(xp, x, places, kernel, stride, dilation):
         yield xp.slice(x, start=(0, 0, *start), stop=(*lead, *stop), step=(1, 1, *stride))
 
 
-@composite(n_outputs=2, grad_name="MaxPool2DWithIndicesBackward0", dtype="as_is", public=None, fuses=False)
+@composite(
+    n_outputs=2,
+    grad_name="MaxPool2DWithIndicesBackward0",
+    dtype="as_is",
+    public=None,
+    fuses=False,
+    ordered=True,
+)
 def max_pool(xp, x, *, kernel, stride, padding, dilation, places):
     """(the largest of each window, which position of the window it is at, row by row)
 

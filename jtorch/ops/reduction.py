@@ -80,6 +80,7 @@ def _(input, dim=None, keepdim=False, *, dtype=None):
     public="amax",
     methods=("amax",),
     grad_name="AmaxBackward0",
+    ordered=True,
     fuses_small=True,
 )
 def max(xp, x, *, axis, keepdims):
@@ -93,6 +94,7 @@ def max(xp, x, *, axis, keepdims):
     public="amin",
     methods=("amin",),
     grad_name="AminBackward0",
+    ordered=True,
     fuses_small=True,
 )
 def min(xp, x, *, axis, keepdims):
@@ -122,12 +124,12 @@ for _extreme in (max, min):
         return tie * restore(xp, g / count, x.shape, axis, keepdims)
 
 
-@composite(renames="max", grad_name="MaxBackward1", public=None, fuses=False)
+@composite(renames="max", grad_name="MaxBackward1", public=None, ordered=True, fuses=False)
 def max_all(xp, x, *, axis, keepdims):
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
-@composite(renames="min", grad_name="MinBackward1", public=None, fuses=False)
+@composite(renames="min", grad_name="MinBackward1", public=None, ordered=True, fuses=False)
 def min_all(xp, x, *, axis, keepdims):
     return xp.min(x, axis=axis, keepdims=keepdims)
 
@@ -148,12 +150,12 @@ def _extreme_along(xp, x, extreme, arg, axis, keepdims):
     return extreme(x, axis=axis, keepdims=keepdims), arg(x, axis=axis, keepdims=keepdims)
 
 
-@composite(n_outputs=2, grad_name="MaxBackward0", public=None, fuses_small=True)
+@composite(n_outputs=2, grad_name="MaxBackward0", public=None, ordered=True, fuses_small=True)
 def max_along(xp, x, *, axis, keepdims):
     return _extreme_along(xp, x, xp.max, xp.argmax, axis, keepdims)
 
 
-@composite(n_outputs=2, grad_name="MinBackward0", public=None, fuses_small=True)
+@composite(n_outputs=2, grad_name="MinBackward0", public=None, ordered=True, fuses_small=True)
 def min_along(xp, x, *, axis, keepdims):
     return _extreme_along(xp, x, xp.min, xp.argmin, axis, keepdims)
 
@@ -169,13 +171,13 @@ for _extreme in (max_along, min_along):
         return xp.where(chosen, restore(xp, g[0], x_shape, axis, keepdims), 0.0)
 
 
-@reduction(combine="argmax", dtype="index", differentiable=False, layout="rows")
+@reduction(combine="argmax", dtype="index", ordered=True, differentiable=False, layout="rows")
 def argmax(xp, x, *, axis, keepdims):
     """The position of the largest element, of all or along ``dim``."""
     return xp.argmax(x, axis=axis, keepdims=keepdims)
 
 
-@reduction(combine="argmin", dtype="index", differentiable=False, layout="rows")
+@reduction(combine="argmin", dtype="index", ordered=True, differentiable=False, layout="rows")
 def argmin(xp, x, *, axis, keepdims):
     """The position of the smallest element, of all or along ``dim``."""
     return xp.argmin(x, axis=axis, keepdims=keepdims)

@@ -11,7 +11,7 @@ from jtorch.core.op import composite
 
 
 def _activation(grad_name, methods=(), dtype="floating", **facts):
-    return composite(dtype=dtype, grad_name=grad_name, methods=methods, **facts)
+    return composite(dtype=dtype, grad_name=grad_name, methods=methods, ordered=True, **facts)
 
 
 def _within(xp, x, bound):

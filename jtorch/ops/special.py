@@ -23,7 +23,7 @@ def _of_special(name, **facts):
 # -- error functions ---------------------------------------------------------------------------------
 
 
-@elementwise(text="erf_{t}({x})", costly=True, dtype="float", in_place=True, fuses=True)
+@elementwise(text="erf_{t}({x})", costly=True, dtype="float", in_place=True, fuses=True, ordered=True)
 def erf(xp, x):
     """2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
     return xp.erf(x)
@@ -34,7 +34,7 @@ def _(xp, g, x):
     return g * (xp.exp(-(x * x)) * (2.0 / _SQRT_PI))
 
 
-@elementwise(text="erfc_{t}({x})", costly=True, dtype="float", in_place=True, fuses=True)
+@elementwise(text="erfc_{t}({x})", costly=True, dtype="float", in_place=True, fuses=True, ordered=True)
 def erfc(xp, x):
     """1 - erf(x)"""
     return xp.erfc(x)

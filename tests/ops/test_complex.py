@@ -173,3 +173,49 @@ def test_the_conjugate_transpose_of_one_number_is_its_conjugate() -> None:
     assert jtorch.tensor(1 + 2j).H.item() == 1 - 2j
     assert jtorch.tensor([[1 + 2j]]).H.tolist() == jtorch.tensor([[1 + 2j]]).mH.tolist() == [[1 - 2j]]
     assert jtorch.tensor(3.0).H.item() == 3
+
+
+ORDERED = {
+    "relu": lambda L, z: L.relu(z),
+    "clamp": lambda L, z: L.clamp(z, 0, 1),
+    "sign": lambda L, z: L.sign(z),
+    "round": lambda L, z: L.round(z),
+    "heaviside": lambda L, z: L.heaviside(z, z),
+    "isposinf": lambda L, z: L.isposinf(z),
+    "softmax": lambda L, z: L.softmax(z, 0),
+    "log_softmax": lambda L, z: L.log_softmax(z, 0),
+    "leaky_relu": lambda L, z: L.nn.functional.leaky_relu(z),
+    "elu": lambda L, z: L.nn.functional.elu(z),
+    "gelu": lambda L, z: L.nn.functional.gelu(z),
+    "softplus": lambda L, z: L.nn.functional.softplus(z),
+    "hardtanh": lambda L, z: L.nn.functional.hardtanh(z),
+    "hardswish": lambda L, z: L.nn.functional.hardswish(z),
+    "softshrink": lambda L, z: L.nn.functional.softshrink(z),
+    "smooth_l1_loss": lambda L, z: L.nn.functional.smooth_l1_loss(z, z),
+    "huber_loss": lambda L, z: L.nn.functional.huber_loss(z, z),
+    "max_pool1d": lambda L, z: L.nn.functional.max_pool1d(z[None], 2),
+    "erf": lambda L, z: L.erf(z),
+    "max": lambda L, z: L.max(z),
+    "max along a dim": lambda L, z: L.max(z, 0),
+    "amin": lambda L, z: L.amin(z, 0),
+    "argmax": lambda L, z: L.argmax(z),
+    "sort": lambda L, z: L.sort(z),
+    "topk": lambda L, z: L.topk(z, 2),
+    "median": lambda L, z: L.median(z),
+    "kthvalue": lambda L, z: L.kthvalue(z, 1),
+    "cummax": lambda L, z: L.cummax(z, 0),
+}
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_what_orders_numbers_refuses_complex_ones(name):
+    """NumPy orders them by their real parts; PyTorch has no such kernels."""
+    with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
+        ORDERED[name](jtorch, jtorch.tensor([3 + 1j, 1 - 2j, 2 + 0j]))
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ORDERED)
+def test_pytorch_refuses_them_too(name):
+    with pytest.raises(RuntimeError):
+        ORDERED[name](torch, torch.tensor([3 + 1j, 1 - 2j, 2 + 0j]))

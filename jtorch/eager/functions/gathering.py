@@ -12,7 +12,7 @@ import numpy as np
 
 from jtorch.core.dtypes import int64
 from jtorch.eager.binding import APPLY
-from jtorch.eager.functions.places import as_long, at_places, counted_from_start, dtype_name, lifted
+from jtorch.eager.functions.places import as_long, counted_from_start, dtype_name, lifted
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 
