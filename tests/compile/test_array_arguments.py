@@ -326,6 +326,22 @@ def part(a, x):
     return T.from_numpy(a[1:]) * 2
 
 
+def test_a_list_is_returned_or_changed_beside_a_number_of_which_the_digits_count():
+    def named(x, values):
+        return type(values[0]).__name__, values
+
+    def summed(x, values):
+        values.append(float(values[0]))
+        return x * values[0], values[0]
+
+    for f in (named, summed):
+        compiled = T.compile(f, fullgraph=True)
+        for k in (1, 2, 2):
+            plain, recorded = ([np.float32(k), 2, ones(2)] for _ in range(2))
+            assert repr(compiled(T.ones(2), recorded)) == repr(f(T.ones(2), plain)), f.__name__
+            assert repr(recorded) == repr(plain), f.__name__
+
+
 def test_what_numpy_changes_and_parts_are_refused_by_their_line():
     for f in (in_place_by_numpy, in_place_operator, method_in_place, output, copied_to, part):
         a = ones(3)

@@ -255,7 +255,7 @@ class Container(Numbered):
     """Container ``index`` of the arguments, inner ones counted first."""
 
     def text(self, writer: Any) -> str:
-        return f"given[{self.index}]"
+        return f"containers[{self.index}]"
 
 
 @dataclass

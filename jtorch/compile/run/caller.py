@@ -347,7 +347,7 @@ class _Caller(Guarded, Visitor[str]):
     def _returned(self) -> str:
         results = self.plan.capture.results
         if self.plan.capture.needs_containers:
-            self.add("given, leaves = leaves.containers, tuple(leaves)")
+            self.add("containers, leaves = leaves.containers, tuple(leaves)")
         if len(results) == 1 and isinstance(results[0], Output):
             values = [results[0].text(self)]
         else:
@@ -378,7 +378,7 @@ class _Caller(Guarded, Visitor[str]):
             finish = finisher(capture.written, capture.constants, capture.sets_grads)
             returned = f"{self.name('finish', finish)}({returned})"
         if capture.changes:
-            returned = f"{self.name('change', changer(capture.changes))}({returned}, given)"
+            returned = f"{self.name('change', changer(capture.changes))}({returned}, containers)"
         return returned
 
     def keep(self, made: str) -> str:
