@@ -27,7 +27,7 @@ import logging
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -171,8 +171,9 @@ class Observer(Reading, Writing):
         self.leaves = leaves
         for leaf in leaves:
             self.meet(leaf)
+        passed = frozenset(map(id, leaves))
         for tree in arguments:
-            self.made_all(tree)
+            self.made_all(tree, passed)
 
     def enter(self, frame: types.FrameType) -> tuple[Table | None, bool]:
         """A function is called: what of it is looked at, and whether to ask again at its next call."""
@@ -300,14 +301,17 @@ class Observer(Reading, Writing):
                         self.finalized = type(self.inside[key]).__name__
                     del self.inside[key]
 
-    def made_all(self, tree: Any) -> None:
-        """The containers of a tree of arguments, which were built anew for this recording."""
+    def made_all(self, tree: Any, passed: Set[int]) -> None:
+        """The containers of a tree of arguments, which were built anew for this recording; not what is in
+        those that are ``passed`` as they are."""
         self.made(tree)
         self.given[id(tree)] = tree
         held = isinstance(tree, (list, tuple, dict))
         for part in contents(tree) if held else (instance_facts(tree) or {}).values():
+            if id(part) in passed:  # a list or dict of another class: what is in it is the caller's
+                continue
             if isinstance(part, (list, tuple, dict)) or hasattr(type(part), "__dataclass_fields__"):
-                self.made_all(part)
+                self.made_all(part, passed)
 
     def change_given(self, frame: types.FrameType, container: Any) -> None:
         """``container`` is about to be changed: if it is one of an argument, remember where."""

@@ -1,6 +1,8 @@
 """Lists, dicts and dataclasses among the arguments that a compiled function changes."""
 
+import collections
 import dataclasses
+import itertools
 from collections import OrderedDict
 
 import numpy as np
@@ -322,3 +324,26 @@ def test_a_hook_that_would_change_one_at_a_later_backward_is_refused():
 def test_an_empty_list_passed_by_keyword_alone_is_told_from_none():
     f = jtorch.compile(lambda x, *, out=None: x * 2 if out is None else x * 3)
     assert [f(t(1), out=[]).item(), f(t(1)).item(), f(t(1), out=[]).item(), f(t(1)).item()] == [3, 2, 3, 2]
+
+
+def test_what_lies_in_a_list_or_dict_of_another_class_is_the_callers():
+    class Rows(list):
+        pass
+
+    class Table(dict):
+        pass
+
+    kinds = (lambda v: Rows([v]), lambda v: Table({0: v}), lambda v: collections.defaultdict(list, {0: v}))
+    values = (lambda x: x.sum().item(), lambda x: x * 2, lambda x: (x * 2).numpy(), lambda x: 5)
+    for k, (make, value) in enumerate(itertools.product(kinds, values)):
+
+        def f(x, held):
+            held[0].append(value(x))  # noqa: B023
+            return x * len(held[0])
+
+        compiled = jtorch.compile(f)
+        for n in (1, 2, 2):
+            plain, recorded = make([]), make([])
+            expected = f(jtorch.ones(2) * n, plain)
+            assert compiled(jtorch.ones(2) * n, recorded).tolist() == expected.tolist(), (k, n)
+            assert repr(recorded) == repr(plain), (k, n)
