@@ -196,6 +196,10 @@ class FunctionNode(Node):
     def is_released(self) -> bool:
         return self.ctx._saved is None
 
+    @property
+    def is_freed_by_a_pass(self) -> bool:
+        return bool(self.ctx._saved)
+
     def backward(self, xp: Any, g: Any) -> Any:
         evaluator = op_module.CONTEXT.get().evaluator
         grads = self.backward_on_tensors(xp, _tensors(g, evaluator.as_value))

@@ -104,6 +104,11 @@ class Node:
         """Whether ``backward()`` went through it and freed what it saved."""
         return self.saved is None
 
+    @property
+    def is_freed_by_a_pass(self) -> bool:
+        """Whether ``backward()`` will free something of it, so that there is no second one."""
+        return self.frees and bool(self.saved)
+
     def backward(self, xp: Any, g: Any) -> Any:
         """The inputs' gradients on raw values. Each op's class has its own, see ``backward_source``."""
         return self.vjp(xp, g, *self.check_saved())

@@ -249,7 +249,7 @@ def _cast_lines(op: Op, usual: bool = False) -> list[str]:
 
 
 def _order_lines(op: Op, usual: bool = False) -> list[str]:
-    """The lines by which an op that casts nothing refuses complex numbers; ``cast_all`` is the others' way."""
+    """The lines by which an op that casts nothing refuses complex numbers, as ``cast_all`` does."""
     if not op.ordered or op.dtype in CASTING:
         return []
     found = (

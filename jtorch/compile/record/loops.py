@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from jtorch.compile.graph.ir import Atom, Type, Var
 from jtorch.compile.record.loop_ops import Cut, latest
 from jtorch.compile.record.turns import (
@@ -24,6 +26,7 @@ from jtorch.compile.record.turns import (
     is_library_call,
     is_plain,
     leaves_under,
+    nodes_of,
     turn_of,
 )
 from jtorch.core.dim import Dim
@@ -112,6 +115,10 @@ class Loop:
     def differentiable(self) -> list[bool]:
         """Which of the last carries, and of what the loop gives, have a gradient."""
         return [t._requires_grad for t in (*self.turn.new, *self.turn.gave)]
+
+    def is_freed_by_a_pass(self) -> bool:
+        """Whether a pass back frees what a step has saved, so that there is no second one."""
+        return any(node.is_freed_by_a_pass for node in nodes_of(self.turn))
 
     def _may_stay(self, grad: Tensor | None) -> bool:
         """Whether the gradient of a last carry may be that of the first one: there may be no step."""
@@ -267,6 +274,8 @@ class _Scanned(Function):
     def forward(ctx: Any, loop: Any, made: list[Tensor], *tensors: Tensor) -> Any:
         ctx.loop = loop
         ctx.set_materialize_grads(False)
+        if loop.is_freed_by_a_pass():  # a tensor that is nobody's stands for what steps save
+            ctx.save_for_backward(wrap(np.empty(0, np.float32)))
         pairs = zip(loop.differentiable(), made, strict=True)
         ctx.mark_non_differentiable(*(t for has_gradient, t in pairs if not has_gradient))
         return tuple(made)

@@ -260,7 +260,8 @@ class NumpyArray(Functions, StandIn):
             values = values[::-1]
         small = name in _IN_FLOATS and any(getattr(v, "dtype", target) not in DTYPES for v in values)
         small = small or (name in _OF_FLOATS and target.kind != "f")
-        if target not in DTYPES or small:  # NumPy has exp() of bytes in float16
+        own = any(getattr(v, "dtype", target).kind == "V" for v in values)  # bfloat16, beside numbers float32
+        if target not in DTYPES or small or own:  # NumPy has exp() of bytes in float16
             raise self.refuse(f"arithmetic in {target}")
         made = self.tracer.record(BY_NAME[name], *(self._operand(value, target) for value in values))
         few = all(v.few for v in values if type(v) is NumpyArray)

@@ -36,7 +36,7 @@ def tape_of(outs: Sequence[Tensor], name: str) -> Tape:
     """How the results ``outs`` of the function ``name`` hang together. Raises CompileError where it called
     ``retain_grad()`` for a gradient that nobody outside could give."""
     under = [nodes_under(t._node) for t in outs]
-    spent = [{n for n in nodes if n.frees and n.saved} for nodes in under]
+    spent = [{n for n in nodes if n.is_freed_by_a_pass} for nodes in under]
     rivals = tuple(frozenset(j for j, other in enumerate(spent) if mine & other) for mine in spent)
     inner = frozenset(
         j for j, t in enumerate(outs)

@@ -175,17 +175,26 @@ def leaves_under(turn: Turn, tensor: Tensor) -> set[int]:
 
 def _ends(turn: Turn, tensors: Iterable[Tensor]) -> list[tuple[Any, int]]:
     """Where the tape under some tensors ends, or leaves the turn: each output of a node or leaf once."""
+    return _walked(turn, tensors)[0]
+
+
+def nodes_of(turn: Turn) -> list[Node]:
+    """The turn's own nodes under what it has made."""
+    return _walked(turn, (*turn.new, *turn.gave))[1]
+
+
+def _walked(turn: Turn, tensors: Iterable[Tensor]) -> tuple[list[tuple[Any, int]], list[Node]]:
     found: dict[tuple[int, int], tuple[Any, int]] = {}
     stack: list[tuple[Any, int]] = [(t._node or t, t._index) for t in tensors if t._requires_grad]
-    seen: set[int] = set()
+    seen: dict[int, Node] = {}
     while stack:
         target, index = stack.pop()
         if not _is_of(turn, target):
             found.setdefault((id(target), index), (target, index))
         elif id(target) not in seen:
-            seen.add(id(target))
+            seen[id(target)] = target
             stack += [edge for edge in target.edges if edge is not None]
-    return list(found.values())
+    return list(found.values()), list(seen.values())
 
 
 def _is_of(turn: Turn, target: Any) -> bool:

@@ -573,3 +573,20 @@ def test_arrays_of_other_dtypes_are_guarded_as_they_were():
     for n in range(3):
         rows[0] = np.arange(3, dtype=np.uint8) + n
         assert compiled(jtorch.ones(2)).tolist() == f(jtorch.ones(2)).tolist()
+
+
+@pytest.mark.parametrize("dtype", [jtorch.float32, jtorch.float16, jtorch.bfloat16])
+def test_arithmetic_with_a_number_has_the_dtype_that_numpy_gives_it(dtype):
+    """NumPy has rules of its own for bfloat16: beside a number it is float32, which result_type() denies."""
+    forms = {
+        "array": lambda x: jtorch.tensor(x.numpy() + 1.5),
+        "elements": lambda x: jtorch.tensor([0.5 + v for v in x.numpy()]),
+        "two": lambda x: jtorch.tensor(x.numpy() * np.float32(2)),
+    }
+    for name, form in forms.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # arithmetic in 16 bits runs eagerly
+            compiled = jtorch.compile(form, fullgraph=False)
+            found = [compiled(jtorch.ones(3, dtype=dtype) * k) for k in (1, 2, 3)]
+        expected = [form(jtorch.ones(3, dtype=dtype) * k) for k in (1, 2, 3)]
+        assert [(t.dtype, t.tolist()) for t in found] == [(t.dtype, t.tolist()) for t in expected], name
