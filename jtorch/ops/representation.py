@@ -26,10 +26,16 @@ def _(xp, g, x, y, out, needs):
     return gx, xp.full(0.0, shape=tuple(g.shape), dtype=g.dtype) if needs[1] else None
 
 
-@elementwise(dtype="floating", differentiable=False, in_place=True, tensors_only=True)
+@elementwise(dtype="floating", in_place=True, tensors_only=True)
 def nextafter(xp, x, y):
     """The next number after x towards y."""
     return xp.nextafter(x, y)
+
+
+@nextafter.vjp
+def _(xp, g, x, y, needs):
+    gx = xp.where(xp.eq(x, y), 0.0, g) if needs[0] else None
+    return gx, xp.full(0.0, shape=tuple(g.shape), dtype=g.dtype) if needs[1] else None
 
 
 _INT32 = np.dtype(np.int32)

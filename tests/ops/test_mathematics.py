@@ -46,7 +46,7 @@ BINARY = (
     "greater", "greater_equal", "less", "less_equal", "not_equal", "eq", "ne", "logical_and", "logical_or",
     "logical_xor", "ldexp", "heaviside", "nextafter", "rsub", "pow",
 )  # fmt: skip
-UNDEFINED = ("floor_divide", "heaviside", "nextafter")  # PyTorch's nodes are there only to raise
+UNDEFINED = ("floor_divide", "heaviside")  # PyTorch's nodes are there only to raise
 INTEGER_BINARY = (
     "gcd", "lcm", "bitwise_and", "bitwise_or", "bitwise_xor", "fmod", "remainder", "floor_divide",
     "true_divide",
