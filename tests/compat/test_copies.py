@@ -71,6 +71,16 @@ def test_sum_to_size(size):
         x.sum_to_size(2, 4)
 
 
+def _dtypes_of_sums_to_sizes(library):
+    flags = library.ones(3, dtype=library.bool), library.ones((), dtype=library.int32)
+    return [str(x.sum_to_size(()).dtype).partition(".")[2] for x in (*flags, flags[0][0])]
+
+
+def test_sum_to_size_without_dims_is_a_sum():
+    assert _dtypes_of_sums_to_sizes(jtorch) == ["int64"] * 3
+    assert _dtypes_of_sums_to_sizes(pytest.importorskip("torch")) == ["int64"] * 3
+
+
 def _parts_of_complex_numbers(library):
     x = library.tensor([[1 + 2j, 3 - 1j]])
     pairs = library.view_as_real_copy(x)

@@ -169,6 +169,8 @@ def sum_to_size(self: Tensor, *size: ax.Numbers) -> Tensor:
     fits = ahead >= 0 and all(n in (1, m) for n, m in zip(wanted, shape[ahead:], strict=True))
     if not fits:
         raise RuntimeError(f"size {{{list(wanted)}}} is not expandable to size {{{list(shape)}}}.")
+    if not wanted:  # a sum in any case, so one of integers is int64
+        return self.sum()
     dims = tuple(k for k in range(len(shape)) if k < ahead or (wanted[k - ahead] == 1 and shape[k] != 1))
     found = self.sum(dims, keepdim=True) if dims else self
     return found.reshape(wanted) if ahead else found
