@@ -47,6 +47,10 @@ def uniform_(self: Tensor, *bounds: float, generator: Any = None, **named: float
             f"uniform_ expects to-from <= std::numeric_limits<{kind}>::max(), but found to={high:g} and "
             f"from={low:g} which result in to-from to exceed the limit"
         )
+    if self.is_complex():
+        for part in (self.real, self.imag):
+            part.uniform_(low, high, generator=generator)
+        return self
     drawn = draw("uniform", tuple(self.shape), generator, target, self.device) * (high - low) + low
     if low.__class__ is float is high.__class__ and low == 0.0 and high == 1.0:
         return self.copy_(drawn)

@@ -225,6 +225,16 @@ def test_no_uniform_number_is_the_upper_bound(low, high, dtype):
     assert jtorch.equal(step(jtorch.empty(500_000, dtype=dtype), low, high), x)
 
 
+def test_uniform_numbers_of_complex_tensors_have_two_parts():
+    """Only bounds other than 0 and 1 were refused."""
+    jtorch.manual_seed(0)
+    x = jtorch.zeros(1000, 2, dtype=jtorch.complex64).t()
+    assert x.uniform_(-3, -1) is x
+    parts = jtorch.view_as_real(x)
+    assert -3 <= parts.min() < -2.9 and -1.1 < parts.max() < -1
+    assert np.abs(np.corrcoef(x.real.flatten().numpy(), x.imag.flatten().numpy())[0, 1]) < 0.1
+
+
 DRAWN = {
     "normal": lambda L, x: L.normal(x, 1.0), "normal of deviations": lambda L, x: L.normal(0.0, x),
     "normal of both": lambda L, x: L.normal(x.reshape(2, 1), x), "bernoulli": lambda L, x: L.bernoulli(x / 4),
