@@ -41,6 +41,17 @@ CALLS = {
     "gather 0-d": (lambda L, x: x.gather(0, L.tensor(0)), [SCALAR]),
     "gather vector at 0-d": (lambda L, x: x.gather(0, L.tensor(2)), [ROW]),
     "gather nothing": (lambda L, x: x.gather(0, L.zeros(0, 4, dtype=L.int64)), [A]),
+    "gather nothing of a row": (lambda L, x: x.gather(0, L.zeros(2, 0, dtype=L.int64)), [ROW]),
+    "gather nothing of more columns": (lambda L, x: x.gather(0, L.zeros(0, 9, dtype=L.int64)), [A]),
+    "scatter nothing of a row": (
+        lambda L, x, y: x.scatter(0, L.zeros(2, 0, dtype=L.int64), y.detach().reshape(1, -1)), [ROW, ROW]
+    ),
+    "scatter_add nothing": (
+        lambda L, x, y: x.scatter_add(0, L.zeros(0, dtype=L.int64), y.detach()), [A, ROW]
+    ),
+    "scatter_reduce nothing": (
+        lambda L, x, y: x.scatter_reduce(0, L.zeros(0, 4, dtype=L.int64), y, "amax"), [A, ROW]
+    ),
     "scatter": (lambda L, x, y: x.scatter(0, _t(L, PLACES[:1]), y), [A, B[:1].copy()]),
     "scatter value": (lambda L, x: x.scatter(0, _t(L, PLACES), 2.5), [A]),
     "scatter value keyword": (lambda L, x: L.scatter(x, 0, _t(L, PLACES), value=2), [A]),
@@ -63,6 +74,8 @@ CALLS = {
     "index_copy": (lambda L, x, y: x.index_copy(0, _t(L, [2, 0]), y), [A, B[:2].copy()]),
     "index_fill": (lambda L, x: x.index_fill(1, _t(L, [0, -1]), 9), [A]),
     "index_fill tensor": (lambda L, x, v: x.index_fill(0, _t(L, [1]), v), [A, SCALAR]),
+    "index_fill tensor at 0-d": (lambda L, x, v: x.index_fill(0, L.tensor(1), value=v), [A, SCALAR]),
+    "index_fill tensor of 0-d": (lambda L, x, v: x.index_fill(0, L.tensor([0]), v), [SCALAR, SCALAR + 1]),
     "masked_fill": (lambda L, x: x.masked_fill(x > 0, -1.0), [A]),
     "masked_fill tensor": (lambda L, x, v: x.masked_fill(_t(L, MASK[0]), v), [A, SCALAR]),
     "masked_fill infinity": (lambda L, x: x.masked_fill(x > 0, float("-inf")), [A]),
@@ -166,6 +179,7 @@ ERRORS = {
     "index_copy count": lambda L, x: x.index_copy(0, L.tensor([0]), x),
     "index_copy shape": lambda L, x: x.index_copy(0, L.tensor([0, 1, 2]), x[:, :2]),
     "index_fill value": lambda L, x: x.index_fill(0, L.tensor([0]), x[0]),
+    "index_fill row of one": lambda L, x: x.index_fill(0, L.tensor(0), x[0, :1]),
     "take range": lambda L, x: x.take(L.tensor([12])),
     "take dtype": lambda L, x: x.take(L.tensor([1.0])),
     "put count": lambda L, x: x.put_(L.tensor([1]), x[0]),

@@ -12,7 +12,7 @@ import numpy as np
 
 from jtorch.core.dtypes import int64
 from jtorch.eager.binding import APPLY
-from jtorch.eager.functions.places import as_long, counted_from_start, dtype_name, lifted
+from jtorch.eager.functions.places import as_long, at_places, counted_from_start, dtype_name, lifted
 from jtorch.eager.tensor import Tensor
 from jtorch.ops import axes as ax
 
@@ -23,19 +23,26 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         raise NotImplementedError("gather(): sparse_grad=True is not there: its gradient is dense")
     axis = ax.one(dim, input.ndim)
     index = as_long(index, "gather", may_be_empty=True)
-    shape, of = index._data.shape, input._data.shape
+    wrong = _misfit(index._data.shape, input._data.shape, axis)
+    if wrong and index.numel() == 0:  # which reads nothing: any shape will do
+        nothing = at_places("gather", RuntimeError, input.reshape(-1), index.reshape(-1), axis=0)
+        return nothing.reshape(index.shape)
+    if wrong:
+        raise RuntimeError(wrong)
+    return at_places("gather", RuntimeError, input, index, axis=axis)
+
+
+def _misfit(shape: tuple[int, ...], of: tuple[int, ...], axis: int) -> str:
+    """What is wrong with an index of this shape into a tensor, as PyTorch says it; "" for nothing."""
     if len(shape) != len(of):
-        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+        return "Index tensor must have the same number of dimensions as input tensor"
     for k, n in enumerate(shape):
         if k != axis and n > of[k]:
-            raise RuntimeError(
+            return (
                 f"Size does not match at dimension {k} expected index {list(shape)} to be no larger "
                 f"than self {list(of)} apart from dimension {axis}"
             )
-    try:  # as at_places() does, in a call less
-        return APPLY["gather"](input, index, axis=axis)
-    except IndexError as wrong:
-        raise RuntimeError(str(wrong)) from None
+    return ""
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:

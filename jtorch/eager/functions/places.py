@@ -63,18 +63,22 @@ def at_places(name: str, error: type[Exception], *arrays: Any, **statics: Any) -
         raise error(str(wrong)) from None
 
 
-def lifted(function: Callable, shape_of_index: bool = False) -> Callable:
+def lifted(function: Callable, shape_of_index: bool = False, source_too: bool = True) -> Callable:
     """``function(input, dim, index, ...)`` for tensors without dims, too: they count as having one.
 
-    The result then has no dims where ``input`` had none, or ``index`` with ``shape_of_index``.
+    The result then has no dims where ``input`` had none, or ``index`` with ``shape_of_index``. Without
+    ``source_too`` what follows ``index`` is left as it is: a number, not a row of them.
     """
+
+    def raised(given: Any) -> Any:
+        return given.reshape(1) if isinstance(given, Tensor) and not given.ndim else given
 
     def lifted(input: Tensor, dim: int, index: Tensor, *rest: Any, **options: Any) -> Tensor:
         if input._data.ndim and index._data.ndim:
             return function(input, dim, index, *rest, **options)
-        given = [t.reshape(1) if isinstance(t, Tensor) and not t.ndim else t for t in (input, index, *rest)]
-        options = {k: t.reshape(1) if isinstance(t, Tensor) and not t.ndim else t for k, t in options.items()}
-        out = function(given[0], dim, given[1], *given[2:], **options)
+        if source_too:
+            rest, options = tuple(map(raised, rest)), {k: raised(t) for k, t in options.items()}
+        out = function(raised(input), dim, raised(index), *rest, **options)
         scalar = not (index if shape_of_index else input).ndim
         return out.reshape(()) if scalar else out
 

@@ -58,6 +58,11 @@ def _prepared(name: str, input: Tensor, dim: int, index: Tensor, src: Any) -> tu
     """(axis, index as int64, the part of ``src`` that ``index`` uses)"""
     axis = ax.one(dim, input.ndim)
     index = as_long(index, name, may_be_empty=True)
+    other = index.ndim != input.ndim or (isinstance(src, Tensor) and src.ndim != index.ndim)
+    if other and index.numel() == 0:  # which sends nothing: any shape will do
+        index = index.reshape((0,) * input.ndim)
+        if isinstance(src, Tensor):
+            src = APPLY["slice"](src.reshape(-1), start=(0,), stop=(0,), step=(1,)).reshape(index.shape)
     if not isinstance(src, Tensor) or (name == "scatter" and src.ndim == 0 and input.ndim):
         _check_scatter(name, input, axis, index, None)
         return axis, index, filled(index.shape, src, input)
@@ -299,9 +304,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 
 FUNCTIONS: dict[str, Callable] = {
-    f.__name__: lifted(f)
-    for f in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill, index_reduce)
-} | {"put": put, "index_put": index_put}
+    f.__name__: lifted(f) for f in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_reduce)
+} | {"index_fill": lifted(index_fill, source_too=False), "put": put, "index_put": index_put}
 METHODS: dict[str, Any] = dict(FUNCTIONS)
 METHODS |= {f"{name}_": in_place_function(f) for name, f in FUNCTIONS.items() if name != "index_put"}
 METHODS["index_put_"] = index_put_
