@@ -5,6 +5,7 @@ Source: B. Graham, "Fractional Max-Pooling" (2014), arXiv:1412.6071
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,15 +93,14 @@ def _pooled(
         output_size = _from_ratio(name, rank, input, output_ratio)
     sizes = _each(rank, output_size)
     kernel = _each(rank, kernel_size)
+    _check_filled(name, rank, input)
     x = input if input.ndim == rank + 2 else input.unsqueeze(0)
     if samples is None:
         samples = rand(x.shape[0], x.shape[1], rank, dtype=input.dtype, device=input.device)
     _check(name, rank, x, sizes, kernel, samples)
     at = _window_places(rank, x, sizes, kernel, samples)
     count = len(at.shape) - 2 - rank
-    flat = x.reshape(*x.shape[:2], -1)
-    wide = at.reshape(*at.shape[:2], -1)
-    found = flat.gather(2, wide).reshape(*at.shape[: 2 + count], -1)
+    found = x.flatten(2).gather(2, at.flatten(2)).reshape(*at.shape[: 2 + count], math.prod(kernel))
     best = best_place(found.detach())
     out = found.gather(-1, best).squeeze(-1)
     out = out if input.ndim == rank + 2 else out.squeeze(0)
@@ -120,10 +120,23 @@ def _from_ratio(name: str, rank: int, input: Tensor, ratio: Any) -> tuple[int, .
     return tuple(int(n * r) for n, r in zip(input.shape[-rank:], ratio, strict=True))
 
 
+def _said(name: str, rank: int) -> str:
+    return f"{name}()" if rank == 2 else f"{name}_out()"
+
+
+def _check_filled(name: str, rank: int, input: Tensor) -> None:
+    for k, n in enumerate(input.shape):
+        if k and n == 0:
+            raise RuntimeError(
+                f"{_said(name, rank)}: Expected input to have non-zero size for non-batch dimensions, but "
+                f"got{list(input.shape)} with dimension {k} being empty."
+            )
+
+
 def _check(
     name: str, rank: int, x: Tensor, sizes: tuple[int, ...], kernel: tuple[int, ...], samples: Tensor
 ) -> None:
-    said = f"{name}()" if rank == 2 else f"{name}_out()"
+    said = _said(name, rank)
     for what, n, m, k in zip(
         ("time", "height", "width")[-rank:], x.shape[-rank:], sizes, kernel, strict=True
     ):

@@ -39,6 +39,16 @@ CALLS = {
         ),
         [IMAGES, DRAWN],
     ),
+    "no images": (
+        lambda L, x, u: L.nn.functional.fractional_max_pool2d(
+            x, 2, 3, return_indices=True, _random_samples=u.detach()
+        ),
+        [IMAGES[:0], DRAWN[:0]],
+    ),
+    "no volumes": (
+        lambda L, x, u: L.nn.functional.fractional_max_pool3d(x, 2, 3, _random_samples=u.detach()),
+        [VOLUMES[:0], DRAWN3[:0]],
+    ),
     "volumes": (
         lambda L, x, u: L.nn.functional.fractional_max_pool3d(
             x, (2, 3, 2), (3, 1, 5), return_indices=True, _random_samples=u.detach()
@@ -96,6 +106,8 @@ BAD = {
     ),
     "ratios": lambda F, L, i: F.fractional_max_pool2d(i, 2, output_ratio=(0.5, 0.5, 0.5)),
     "volumes": lambda F, L, i: F.fractional_max_pool3d(i, 2, output_size=2),
+    "no channels": lambda F, L, i: F.fractional_max_pool2d(i[:, :0], 2, output_size=2),
+    "flat volumes": lambda F, L, i: F.fractional_max_pool3d(i[:, :, None][:, :, :0], 2, output_size=2),
     "both": lambda F, L, i: L.nn.FractionalMaxPool2d(2, 2, 0.5),
     "module": lambda F, L, i: L.nn.FractionalMaxPool3d(2),
     "ratio": lambda F, L, i: L.nn.FractionalMaxPool2d(2, output_ratio=1.5),
