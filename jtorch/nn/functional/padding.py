@@ -132,6 +132,10 @@ def _reflected(input: Tensor, dim: int, before: int, after: int) -> Tensor:
 
 
 def _replicated(input: Tensor, dim: int, before: int, after: int) -> Tensor:
+    n, left = input.shape[dim], input.shape[dim] + before + after
+    if left > 0 and n > 0 and (before <= -n or after <= -n):  # what is left lies beyond one border
+        shape = [left if k == dim else m for k, m in enumerate(input.shape)]
+        return functions.narrow(input, dim, n - 1 if before < 0 else 0, 1).expand(shape).clone()
     kept = _without(input, dim, before, after)
     n = kept.shape[dim]
 

@@ -25,6 +25,12 @@ PADS = {
             (VOLUME, (1, 2, 0, 1, 2, 2)), (LINE, (-1, 2)), (IMAGE, (1, -2, 2, -1)), (LINE, (0, 0)),
         ]
     },
+    **{
+        f"replicate beyond {pads}": (lambda F, x, p=pads: F.pad(x, p, "replicate"), [shape])
+        for shape, pads in [
+            (LINE, (-5, 2)), (LINE, (-6, 2)), (LINE, (3, -5)), (LINE, (7, -6)), (IMAGE, (1, -5, -4, 3)),
+        ]
+    },
     "value": (lambda F, x: F.pad(x, (1, 2, 0, 1), value=2.5), [IMAGE]),
     "value and less": (lambda F, x: F.pad(x, (-1, 2), "constant", -1.0), [IMAGE]),
     "more dims": (lambda F, x: F.pad(x, (1, 1) * 4), [IMAGE]),
