@@ -14,7 +14,8 @@ import pytest
 
 from jtorch.core.dtypes import BFLOAT16
 from jtorch.core.errors import CudaError
-from jtorch.native.cuda import blas, device, driver, graph, memory
+from jtorch.cuda import properties
+from jtorch.native.cuda import blas, device, driver, events, graph, memory
 from tests.cuda.device import NAMES, FakeDevice
 
 _WHEELS = {  # of NVIDIA's headers
@@ -40,20 +41,23 @@ def header(name: str = "cuda.h") -> str:
 
 
 def differences(table: str, text: str) -> list[str]:
-    """What the header declares otherwise. Its macros say which symbol a name of the API stands for."""
-    symbols = {}
+    """What the header declares otherwise. Its macros say which symbol a name of the API stands for; what
+    stands for none any more is declared once more at its end, for programs of before."""
+    symbols, now = dict[str, str](), dict[str, str]()
     for name, symbol in re.findall(r"#define\s+(cu\w+)\s+(?:__CUDA_API_PT[DS]S?Z?\()?(cu\w+)\)?", text):
         symbols.setdefault(symbol, name)
+        now.setdefault(name, symbol)
     found = []
     for symbol, types in driver.prototypes(table).items():
         name = symbols.get(symbol, symbol)
-        declared = re.search(
+        declared = re.findall(
             rf"\b(?:CUresult\s+CUDAAPI|cublasStatus_t\s+CUBLASWINAPI)\s+{name}\s*\(([^)]*)\)", text
         )
-        if declared is None:
+        if not declared:
             found.append(f"{symbol}: not declared")
             continue
-        theirs = tuple(driver.type_of(p) for p in declared[1].split(","))
+        is_old = now.get(name, symbol) != symbol
+        theirs = tuple(driver.type_of(p) for p in declared[-1 if is_old else 0].split(","))
         if theirs != types:
             found.append(f"{symbol}: {types}, in the header {theirs}")
     return found
@@ -70,6 +74,28 @@ def test_the_table_of_cublas_is_what_its_header_declares():
     assert found.startswith("cublasGemmStridedBatchedEx")
 
 
+def test_a_symbol_of_before_is_not_mistaken_for_its_successor():
+    of_before = (
+        "cuStreamGetCaptureInfo(CUstream s, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out)"
+    )
+    assert differences(of_before, header()) == []
+    (declared,) = re.findall(r"cuStreamGetCaptureInfo_v3(\([^)]*\))", driver.LIBCUDA)
+    (found,) = differences("cuStreamGetCaptureInfo" + declared, header())
+    assert found.startswith("cuStreamGetCaptureInfo: ")
+
+
+_ATTRIBUTES = {  # of CUdevice_attribute, behind CU_DEVICE_ATTRIBUTE_
+    "warp_size": "WARP_SIZE", "clock_rate": "CLOCK_RATE", "multi_processor_count": "MULTIPROCESSOR_COUNT",
+    "is_integrated": "INTEGRATED", "pci_bus_id": "PCI_BUS_ID", "pci_device_id": "PCI_DEVICE_ID",
+    "pci_domain_id": "PCI_DOMAIN_ID", "L2_cache_size": "L2_CACHE_SIZE",
+    "max_threads_per_multi_processor": "MAX_THREADS_PER_MULTIPROCESSOR",
+    "max_threads_per_block": "MAX_THREADS_PER_BLOCK",
+    "shared_memory_per_block": "MAX_SHARED_MEMORY_PER_BLOCK",
+    "shared_memory_per_multiprocessor": "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
+    "regs_per_multiprocessor": "MAX_REGISTERS_PER_MULTIPROCESSOR", "is_multi_gpu_board": "MULTI_GPU_BOARD",
+    "shared_memory_per_block_optin": "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+}  # fmt: skip
+
 # number in the source, what it is called in C, and where
 NUMBERS = {
     "cuda.h": {
@@ -80,7 +106,14 @@ NUMBERS = {
         "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES": device._ERROR_LOG_SIZE,
         "CU_STREAM_CAPTURE_MODE_RELAXED": graph._RELAXED,
         "CU_STREAM_SET_CAPTURE_DEPENDENCIES": graph._SET,
+        "CU_EVENT_BLOCKING_SYNC": events._BLOCKING_SYNC,
+        "CU_EVENT_DISABLE_TIMING": events._DISABLE_TIMING,
+        "CUDA_ERROR_NOT_READY": events._NOT_READY,
         "CUDA_ERROR_OUT_OF_MEMORY": memory.OUT_OF_MEMORY,
+        **{
+            f"CU_DEVICE_ATTRIBUTE_{_ATTRIBUTES[name]}": number
+            for name, number in properties._ATTRIBUTES.items()
+        },
     },
     "cublas_api.h": {
         "CUBLAS_COMPUTE_32F": blas._KINDS[np.dtype(np.float32)][1],
