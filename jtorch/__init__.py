@@ -13,6 +13,7 @@ from jtorch.core import higher as _higher
 from jtorch.core.allocation import keep_freed_memory as _keep_freed_memory
 from jtorch.core.devices import (
     device as device,
+    follow_setting as _follow_device_setting,
     get_default_device as get_default_device,
     set_default_device as set_default_device,
 )
@@ -148,6 +149,7 @@ _higher.provide(
     most_threads=_most_threads, formulas=jtorch.compile.kernels_of_formulas, tensor_html=_tensor_html,
     device=jtorch.compile.device_memory, meta=jtorch.compile.meta_memory, sparse=_sparse, named=_named,
 )  # fmt: skip
+_follow_device_setting()
 _keep_freed_memory()
 globals().update({name: f for name, f in _FUNCTIONS.items() if name not in _ORIGIN})  # the whole function
 globals().update(_FACTORIES)

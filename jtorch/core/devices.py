@@ -147,4 +147,7 @@ def set_default_device(device: str | device | int | None) -> None:
     _default = check(device)
 
 
-set_default_device(str(config.get("DEVICE")))
+def follow_setting() -> None:
+    """Make the device that ``JTORCH_DEVICE`` names the default one, once what knows devices is there. Raises
+    DeviceError for one that is not."""
+    set_default_device(str(config.get("DEVICE")))

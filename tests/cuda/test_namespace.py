@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import jtorch
+from tests.cuda.marks import compiles
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
@@ -27,6 +31,45 @@ def test_without_a_driver_nothing_is_there_and_importing_looks_for_none():
     )
     found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert found.stdout == "Torch not compiled with CUDA enabled\n", found.stderr
+
+
+# stands in for the machine: its device is the tests'
+MACHINE = """
+import importlib, importlib.util, sys
+
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name != "jtorch.compile.run.device_memory":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        execute = spec.loader.exec_module
+        def exec_module(module):
+            execute(module)
+            module.make = lambda: importlib.import_module("tests.cuda.device").cuda_device()
+        spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Finder())
+"""
+DEFAULT = (
+    "import jtorch; print(jtorch.get_default_device(), jtorch.arange(3).device, jtorch.ones(3).tolist())"
+)
+
+
+def by_the_environment(machine=""):
+    """What a process prints, where ``JTORCH_DEVICE`` names the device of new tensors."""
+    environment = {**os.environ, "JTORCH_DEVICE": "cuda"}
+    command = [sys.executable, "-c", machine + DEFAULT]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@compiles
+def test_the_environment_names_the_device_of_new_tensors():
+    assert by_the_environment(MACHINE) == "cuda:0 cuda:0 [1.0, 1.0, 1.0]\n"
 
 
 def test_it_tells_of_the_device(cuda):
