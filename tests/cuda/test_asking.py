@@ -54,14 +54,19 @@ def goes_on(asks, monkeypatch):
     return step
 
 
-@pytest.mark.slow
-def test_stats_put_everything_back(monkeypatch):
-    """A training goes on as if nobody had asked."""
+def asked(monkeypatch):
+    """What the stats of a training say, which goes on as if nobody had asked; and its step."""
     told = []
     step = goes_on(lambda step, *given: told.append(step.stats(*given)), monkeypatch)
     (found,) = told
     stages = (found.guard_us, found.marshal_us, found.kernels_us, found.wrap_us, found.eager_us)
     assert all(us > 0 for us in stages) and found.calls == 2 and found.name == "step"
+    return found, step
+
+
+@pytest.mark.slow
+def test_stats_put_everything_back(monkeypatch):
+    found, step = asked(monkeypatch)
     assert found.kernels_us > found.guard_us  # the tests' device runs nothing before it is waited for
     assert "calls until paid back" in str(found) and step.calls == 4
 
@@ -126,6 +131,12 @@ PROFILED = {
 @pytest.mark.slow
 @each("name", PROFILED)
 def test_a_profile_has_the_steps_that_one_of_the_host_has(name, monkeypatch):
+    there = profiled(name, monkeypatch)
+    assert all(s.us >= 1000 for s in there.steps if s.kind in ("gemm", "loop"))
+
+
+def profiled(name, monkeypatch):
+    """The profile on the device of one of PROFILED, which has the steps that one of the host has."""
     monkeypatch.setattr(profile, "_SECONDS", 0.0)
     monkeypatch.setattr(profile, "_LEAST", 2)
     function, kinds = PROFILED[name]
@@ -138,6 +149,6 @@ def test_a_profile_has_the_steps_that_one_of_the_host_has(name, monkeypatch):
     assert here.device == "" and there.device == "cuda:0" and "limits of cuda:0" in str(there)
     assert kinds <= {s.kind for s in there.steps}
     assert sum(s.flops for s in there.steps) >= sum(s.flops for s in here.steps if s.kind == "gemm")
-    assert all(s.us >= 1000 for s in there.steps if s.kind in ("gemm", "loop"))
     assert all(s.us > 0 for s in there.steps) and there.limits.flops > 0
     assert [k for s in there.steps for k in s.tasks] == list(range(len(there.tasks)))
+    return there

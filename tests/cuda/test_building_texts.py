@@ -48,13 +48,18 @@ WITHOUT = "numba llvmlite numba_cuda"
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """Run a command on a machine that lacks some modules, and has the tests' device or none."""
+    return machine(tmp_path, monkeypatch)
+
+
+def machine(tmp_path, monkeypatch, of_tests=True):
+    """What runs a command on a machine that lacks some modules, and has the tests' device, or what there is
+    without it."""
     monkeypatch.setenv("JTORCH_CACHE", str(tmp_path / "kernels"))
     monkeypatch.delenv("JTORCH_CUDA_TEXTS", raising=False)
     (tmp_path / "script.py").write_text(SCRIPT)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
-    def done(*command, lacking="", device=True):
+    def done(*command, lacking="", device=of_tests):
         given = [sys.executable, "-c", MACHINE, lacking, "device" if device else "none", *map(str, command)]
         return subprocess.run(given, cwd=tmp_path, capture_output=True, text=True)
 
@@ -64,6 +69,11 @@ def run(tmp_path, monkeypatch):
 @compiles
 @pytest.mark.slow
 def test_what_is_built_runs_without_a_compiler(run, tmp_path, monkeypatch):
+    built_and_used(run, tmp_path, monkeypatch)
+
+
+def built_and_used(run, tmp_path, monkeypatch):
+    """A folder that is built once, and serves a machine without a compiler."""
     built = run(*BUILD, "--folder", "there", "script.py", "0", "--more")
     assert built.returncode == 0, built.stderr
     assert "['0', '--more']" in built.stdout

@@ -37,6 +37,11 @@ FUNCTIONS = {  # what gives the CPU's bits, and what may be off by a unit in the
 @each("name", FUNCTIONS)
 @each("kind", KINDS)
 def test_a_function_gives_what_it_gives_on_the_host(name, kind):
+    compared(name, kind)
+
+
+def compared(name, kind):
+    """One of FUNCTIONS gives on the device what it gives on the host."""
     (function, units), dtype = FUNCTIONS[name], KINDS[kind]
     on_host, compiled = jtorch.compile(function, fullgraph=True), jtorch.compile(function, fullgraph=True)
     for seed in range(3):
@@ -93,7 +98,13 @@ class OverTime(nn.Module):
 @each("network", (Narrow, Mixed, OverTime), ids=lambda network: network.__name__)
 @each("optimizer", ("SGD", "Adam"))
 def test_a_training_step(network, optimizer):
-    """Sums in another order may be rounded to the neighbour of a number of 16 bits: 2^-8 of it."""
+    learned(network, optimizer)
+
+
+def learned(network, optimizer):
+    """A network learns on the device as on the host.
+
+    Sums in another order may be rounded to the neighbour of a number of 16 bits: 2^-8 of it."""
     losses, state, step = trained(network, optimizer, "cuda", lambda f: jtorch.compile(f, fullgraph=True))
     expected_losses, expected, _ = trained(network, optimizer, "cpu", jtorch.compile)
     (plan,) = plans(step)

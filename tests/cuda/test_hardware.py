@@ -22,10 +22,19 @@ from tests.compile.chain import Machine, arguments_of, assert_link, trace
 from tests.compile.codegen.cuda_chain import plan_of
 from tests.compile.codegen.cuda_programs import MAPS, REDUCTIONS, tensor
 from tests.compile.run.test_cuda import PRODUCTS, USES, off, random_draws
+from tests.cuda import (
+    test_asking,
+    test_building_texts,
+    test_calls_out,
+    test_clocks,
+    test_compiled_halves,
+    test_loops,
+    test_sizes,
+    test_while_loops,
+)
 from tests.cuda.half_products import SHAPES, arguments
 from tests.cuda.test_autocast import ByHand, Plain, steps
 from tests.cuda.test_compiled import trained as compiled
-from tests.cuda.test_loops import NETWORKS
 from tests.cuda.test_tensors import trained
 from tests.cuda.texts import COPY
 from tests.each import each
@@ -50,6 +59,16 @@ def device(request):
     except CudaError as error:
         pytest.skip(str(error))
     return found
+
+
+@pytest.fixture
+def there(device):
+    """The device, where tensors lie."""
+    device_memory.use(device_memory.DeviceMemory(device))
+    try:
+        yield device
+    finally:
+        device_memory.use(None)
 
 
 def run_both(function, leaves, device, steps: int = 1):
@@ -116,52 +135,102 @@ def test_compiled_for_a_device_is_what_eager_mode_gives(use, device):
     assert max(off(a, b) for a, b in zip(expected, found, strict=True)) <= 1e-6
 
 
-def test_eager_training_there_is_that_of_the_cpu(device):
-    device_memory.use(device_memory.DeviceMemory(device))
-    try:
-        for net, optimizer in (("perceptron", "Adam"), ("recurrent", "SGD"), ("lenet", "Adam")):
-            pairs = zip(trained(net, optimizer, "cpu"), trained(net, optimizer, "cuda"), strict=True)
-            assert max((a - b).abs().max().item() for a, b in pairs) <= 1e-5
-    finally:
-        device_memory.use(None)
+def test_eager_training_there_is_that_of_the_cpu(there):
+    for net, optimizer in (("perceptron", "Adam"), ("recurrent", "SGD"), ("lenet", "Adam")):
+        pairs = zip(trained(net, optimizer, "cpu"), trained(net, optimizer, "cuda"), strict=True)
+        assert max((a - b).abs().max().item() for a, b in pairs) <= 1e-5
 
 
-def test_training_over_time_is_that_of_the_cpu(device):
+def test_training_over_time_is_that_of_the_cpu(there):
     whole = functools.partial(jtorch.compile, fullgraph=True)
-    device_memory.use(device_memory.DeviceMemory(device))
-    try:
-        for network in (NETWORKS["LSTM"], NETWORKS["both ways, twice"]):
-            expected, found = (compiled(network, "Adam", where, whole)[1] for where in ("cpu", "cuda"))
-            assert max((a - b).abs().max().item() for a, b in zip(expected, found, strict=True)) <= 1e-5
-    finally:
-        device_memory.use(None)
+    for network in (test_loops.NETWORKS["LSTM"], test_loops.NETWORKS["both ways, twice"]):
+        expected, found = (compiled(network, "Adam", where, whole)[1] for where in ("cpu", "cuda"))
+        assert max((a - b).abs().max().item() for a, b in zip(expected, found, strict=True)) <= 1e-5
 
 
 @each("name", SHAPES)
-def test_products_of_16_bits_are_rounded_once(name, device):
+def test_products_of_16_bits_are_rounded_once(name, there):
     """Of whole numbers, in any order; cuBLAS is told to add no parts in 16 bits."""
     function = SHAPES[name][0]
-    device_memory.use(device_memory.DeviceMemory(device))
-    try:
-        for dtype in (jtorch.float16, jtorch.bfloat16):
-            given = arguments(name, dtype)
-            expected = function(*(x.float() for x in given)).to(dtype)
-            for run in (function, jtorch.compile(function, fullgraph=True)):
-                assert jtorch.equal(run(*(x.cuda() for x in given)).cpu(), expected)
-    finally:
-        device_memory.use(None)
+    for dtype in (jtorch.float16, jtorch.bfloat16):
+        given = arguments(name, dtype)
+        expected = function(*(x.float() for x in given)).to(dtype)
+        for run in (function, jtorch.compile(function, fullgraph=True)):
+            assert jtorch.equal(run(*(x.cuda() for x in given)).cpu(), expected)
+
+
+@each("name", ("functions", "sums", "products", "windows", "running sums"))
+@each("kind", test_compiled_halves.KINDS)
+def test_functions_of_16_bits_are_those_of_the_cpu(name, kind, there):
+    test_compiled_halves.compared(name, kind)
+
+
+@each("network", (test_compiled_halves.Narrow, test_compiled_halves.Mixed), ids=lambda n: n.__name__)
+def test_training_in_16_bits_is_that_of_the_cpu(network, there):
+    test_compiled_halves.learned(network, "Adam")
 
 
 @each("compiled", [False, True], ids=["eager", "compiled"])
-def test_a_step_under_autocast_is_the_one_that_is_cast_by_hand(compiled, device):
-    device_memory.use(device_memory.DeviceMemory(device))
-    try:
-        losses, parameters, _ = steps(Plain, "cuda", compiled)
-        expected_losses, expected, _ = steps(ByHand, "cuda", compiled)
-        assert losses == expected_losses and losses[-1] < losses[0]
-        assert all(map(jtorch.equal, parameters, expected))
-    finally:
-        device_memory.use(None)
+def test_a_step_under_autocast_is_the_one_that_is_cast_by_hand(compiled, there):
+    losses, parameters, _ = steps(Plain, "cuda", compiled)
+    expected_losses, expected, _ = steps(ByHand, "cuda", compiled)
+    assert losses == expected_losses and losses[-1] < losses[0]
+    assert all(map(jtorch.equal, parameters, expected))
+
+
+# -- what parts a plan into several graphs, and what is asked of one -----------------------------------------
+
+
+@each(
+    "name", ("twice", "a view of an argument", "numbers", "many", "beside a library", "of 16 bits", "draws")
+)
+def test_disabled_functions_get_tensors_where_they_lie(name, there):
+    test_calls_out.compared(name)
+
+
+def test_a_clock_rises(there):
+    test_clocks.with_a_clock()
+
+
+@each("name", ("several", "a_loop_in_a_loop", "rows_by_number", "gradients"))
+def test_loops_over_time_are_those_of_the_cpu(name, there):
+    test_loops.compared(name, 9)
+
+
+WHILE = {loop.__name__: loop for loop in test_while_loops.LOOPS}
+
+
+@each("name", ("halved", "with_a_product", "in_a_scan", "gradients_twice"))
+def test_loops_that_elements_end_are_those_of_the_cpu(name, there):
+    test_while_loops.compared(WHILE[name])
+
+
+@each("name", ("several results", "counted", "running sums", "a branch on a size", "a mask"))
+def test_sizes_that_move_are_right_at_each_of_them(name, there):
+    test_sizes.compared(name)
+
+
+@each("name", ("batches", "turns"))
+def test_training_at_sizes_that_move_is_that_of_the_cpu(name, there):
+    test_sizes.recorded_once(name)
+
+
+def test_stats_change_nothing(there, monkeypatch):
+    test_asking.asked(monkeypatch)
+
+
+@each("name", test_asking.PROFILED)
+def test_a_profile_tells_the_times_of_steps(name, there, monkeypatch):
+    test_asking.profiled(name, monkeypatch)
+
+
+def test_a_folder_of_texts_serves_a_machine_without_a_compiler(device, tmp_path, monkeypatch):
+    """Other processes, which have the device beside this one."""
+    run = test_building_texts.machine(tmp_path, monkeypatch, of_tests=hasattr(device, "fake"))
+    test_building_texts.built_and_used(run, tmp_path, monkeypatch)
+
+
+# -- errors --------------------------------------------------------------------------------------------------
 
 
 def test_an_error_of_a_kernel_comes_back(device):

@@ -74,6 +74,11 @@ def trained(make, sizes, device, wrap):
 @pytest.mark.slow
 @each("name", NETWORKS)
 def test_a_training_step_is_recorded_once_for_sizes_that_move(name):
+    recorded_once(name)
+
+
+def recorded_once(name):
+    """One of NETWORKS learns on the device as on the host, by one recording."""
     make, sizes = NETWORKS[name]
     losses, state, step = trained(
         make, sizes, "cuda", lambda f: jtorch.compile(f, fullgraph=True, dynamic=True)
@@ -128,6 +133,11 @@ FUNCTIONS = {
 @pytest.mark.slow
 @each("name", FUNCTIONS)
 def test_a_function_gives_what_it_gives_on_the_host(name):
+    compared(name)
+
+
+def compared(name):
+    """One of FUNCTIONS gives on the device what it gives on the host, at each size."""
     function = FUNCTIONS[name]
     compiled = jtorch.compile(function, fullgraph=True, dynamic=True)
     for n in (5, 9, 2, 1, 8, 64, 65, 5, 31):
