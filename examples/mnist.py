@@ -66,10 +66,11 @@ def progress(batches: Iterable, text: str) -> Iterable:
     return tqdm(batches, desc=text, leave=False, disable=None)  # None: no bar unless on a terminal
 
 
-def train(step: Callable, loader: DataLoader, text: str) -> tuple[list[jtorch.Tensor], float]:
+def train(step: Callable, loader: DataLoader, device: str, text: str) -> tuple[list[jtorch.Tensor], float]:
     """One epoch: (the loss of each step, seconds spent in steps; loading is not counted)."""
     losses, seconds = [], 0.0
     for x, y in progress(loader, text):
+        x, y = x.to(device), y.to(device)
         begin = time.perf_counter()
         loss = step(x, y)
         seconds += time.perf_counter() - begin
@@ -78,11 +79,12 @@ def train(step: Callable, loader: DataLoader, text: str) -> tuple[list[jtorch.Te
 
 
 @jtorch.no_grad()
-def evaluate(model: nn.Module, loader: DataLoader) -> tuple[float, float]:
+def evaluate(model: nn.Module, loader: DataLoader, device: str) -> tuple[float, float]:
     """(accuracy, mean loss) on a dataset."""
     model.eval()
     right, loss, count = 0, 0.0, 0
     for x, y in loader:
+        x, y = x.to(device), y.to(device)
         scores = model(x)
         right += (scores.argmax(1) == y).sum().item()
         loss += F.cross_entropy(scores, y, reduction="sum").item()
@@ -101,7 +103,7 @@ def main(argv: list[str] | None = None) -> float:
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--gamma", type=float, default=0.3, help="what lr is multiplied with per epoch")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default=str(jtorch.get_default_device()))
     parser.add_argument("--compile", action="store_true", help="compile the training step")
     parser.add_argument("--max-steps", type=int, help="stop each epoch early, for a quick look")
     parser.add_argument("--losses", help="write the loss of each of the first 100 steps to this file")
@@ -131,10 +133,10 @@ def main(argv: list[str] | None = None) -> float:
     accuracy = 0.0
     first_losses: list[jtorch.Tensor] = []
     for epoch in range(1, args.epochs + 1):
-        losses, seconds = train(step, loader, f"epoch {epoch}/{args.epochs}")
+        losses, seconds = train(step, loader, args.device, f"epoch {epoch}/{args.epochs}")
         first_losses += losses[: 100 - len(first_losses)]
         schedule.step()
-        accuracy, test_loss = evaluate(model, test_loader)
+        accuracy, test_loss = evaluate(model, test_loader, args.device)
         print(
             f"epoch {epoch}: loss {sum(loss.item() for loss in losses) / len(losses):.4f}, "
             f"test loss {test_loss:.4f}, test accuracy {100 * accuracy:.2f} %, "
