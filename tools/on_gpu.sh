@@ -29,8 +29,8 @@ if [ -z "$cuda" ] && [ -z "$dry$here" ]; then
     printf 'no NVIDIA driver on this machine: nvidia-smi tells no version of CUDA\n' >&2
     exit 2
 fi
-cublas=nvidia-cublas
-[ "$cuda" != 12 ] || cublas=nvidia-cublas-cu12
+cublas=nvidia-cublas extra=cuda
+[ "$cuda" != 12 ] || cublas=nvidia-cublas-cu12 extra=cuda12
 
 folder="build/on_gpu"
 [ -n "$dry" ] || { folder="$(mktemp -d)" && trap 'rm -rf "$folder"' EXIT; }
@@ -39,7 +39,7 @@ python="${PYTHON:-python3}"
 if [ -z "$here" ]; then
     step "$python" -m venv "$folder/venv"
     python="$folder/venv/bin/python"
-    step "$python" -m pip install --quiet -e ".[cuda,bench,test]" "$cublas"
+    step "$python" -m pip install --quiet -e ".[$extra,bench,test]" "$cublas"
 fi
 step mkdir -p build
 

@@ -18,7 +18,10 @@ from jtorch.compile.plan.fuse import Style
 from jtorch.core.errors import CompileError, CudaError
 from jtorch.native import cache, cache_files
 
-NO_COMPILER = "kernels for a CUDA device are compiled by numba-cuda: pip install 'jtorch-compile[cuda]'"
+NO_COMPILER = (
+    "kernels for a CUDA device are compiled by numba-cuda: pip install 'jtorch-compile[cuda]', or "
+    "'jtorch-compile[cuda12]' for a driver of CUDA 12"
+)
 _TEXTS: dict[str, str] = {}  # source of a kernel -> its PTX
 _COMPILERS = ("numba-cuda", "nvidia-nvvm", "nvidia-cuda-nvcc-cu12")  # whose versions decide the text, too
 

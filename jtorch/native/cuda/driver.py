@@ -235,7 +235,8 @@ def load_cublas() -> Library:
     found = _load("cublas", "libcublas.so.13", "libcublas.so.12", "libcublas.so")
     if found is None:
         raise CudaError(
-            "no cuBLAS on this machine, which computes products of matrices: pip install nvidia-cublas"
+            "no cuBLAS on this machine, which computes products of matrices: pip install nvidia-cublas, or "
+            "nvidia-cublas-cu12 for a driver of CUDA 12"
         )
     return bind_cublas(found)
 
