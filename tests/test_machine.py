@@ -8,6 +8,7 @@ import pytest
 
 import jtorch
 from jtorch.core import settings
+from jtorch.core.errors import CompileError
 from tests.ops.support import needs_torch
 
 
@@ -84,6 +85,63 @@ def test_switches_are_told_back():
     with jtorch.backends.cudnn.flags(enabled=True, deterministic=True):
         assert jtorch.backends.cudnn.deterministic
     assert not jtorch.backends.cudnn.deterministic
+
+
+@needs_torch
+def test_the_switches_for_tf32_move_together_as_pytorchs():
+    import torch
+
+    def seen(of):
+        matmul = of.backends.cuda.matmul
+        return of.get_float32_matmul_precision(), matmul.allow_tf32, matmul.fp32_precision
+
+    def set_all(of):
+        yield seen(of)
+        for precision in ("high", "medium", "highest"):
+            of.set_float32_matmul_precision(precision)
+            yield seen(of)
+        for allowed in (True, False):
+            of.backends.cuda.matmul.allow_tf32 = allowed
+            yield seen(of)
+
+    jtorch.backends.cuda.matmul.fp32_precision = "none"  # as a process begins
+    ours, (first, *theirs) = list(set_all(jtorch)), set_all(torch)
+    assert ours[1:] == theirs and ours[0] == ("highest", False, "none")
+    assert first[:2] == ours[0][:2]  # the third was set, if another test has set any of them
+    jtorch.backends.cuda.matmul.fp32_precision = "tf32"
+    assert seen(jtorch) == ("high", True, "tf32")  # where PyTorch raises, as two ways to ask were mixed
+    for unknown, error in {
+        "bf16": "backend 'cuda' does not support precision 'bf16'",
+        "x": "Unknown precision: x",
+    }.items():
+        for each in (jtorch, torch):
+            with pytest.raises(RuntimeError, match=error):
+                each.backends.cuda.matmul.fp32_precision = unknown
+    jtorch.backends.cuda.matmul.fp32_precision = "none"
+
+
+def test_a_recording_knows_the_switches_for_tf32():
+    matmul, cudnn = jtorch.backends.cuda.matmul, jtorch.backends.cudnn
+
+    @jtorch.compile
+    def asks(x):
+        return x + 1 * matmul.allow_tf32 + 2 * (matmul.fp32_precision == "tf32") + 4 * cudnn.allow_tf32
+
+    for _ in range(2):
+        for precision, expected in ("tf32", 7.0), ("ieee", 4.0):
+            matmul.fp32_precision = precision
+            assert asks(jtorch.zeros(1)).item() == expected
+            with cudnn.flags(allow_tf32=False):
+                assert asks(jtorch.zeros(1)).item() == expected - 4
+    matmul.fp32_precision = "none"
+
+    def asks_for(x):
+        matmul.allow_tf32 = True
+        return x
+
+    with pytest.raises(CompileError, match="'allow_tf32' of a Matmul, which it reads from outside"):
+        jtorch.compile(asks_for, fullgraph=True)(jtorch.zeros(1))
+    assert not matmul.allow_tf32
 
 
 def test_no_two_ops_run_at_a_time(monkeypatch):

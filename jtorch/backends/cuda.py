@@ -1,4 +1,5 @@
-"""CUDA's libraries: not there. Their switches keep what they are set to; nothing depends on them."""
+"""CUDA's libraries. Products of float32 follow the switches for TF32; the others keep what they are set to,
+and nothing depends on them."""
 
 from __future__ import annotations
 
@@ -6,18 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from jtorch.core import settings
 
-class _Matmul:
-    """``torch.backends.cuda.matmul``."""
-
-    allow_tf32 = False
-    allow_fp16_reduced_precision_reduction = True
-    allow_bf16_reduced_precision_reduction = True
-    allow_fp16_accumulation = False
-    fp32_precision = "none"
-
-
-matmul: Any = _Matmul()
+matmul: Any = settings.MATMUL
 
 
 def is_built() -> bool:

@@ -1,15 +1,34 @@
-"""cuDNN: not there. Its switches keep what they are set to; nothing depends on them."""
+"""cuDNN: not there. Its switches keep what they are set to. Where ``allow_tf32`` is False no product on a
+CUDA device is rounded to TF32 (`jtorch.core.settings.allows_tf32`); nothing depends on the others."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from jtorch.core import settings
 
 enabled = True
 benchmark = False
 benchmark_limit = 10
 deterministic = False
 allow_tf32 = True
+
+
+class _Switches(ModuleType):
+    """This module: products ask for one of its switches."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "allow_tf32":
+            settings.allow_tf32_in_convolutions(bool(value))
+
+
+_this = sys.modules[__name__]
+_this.__class__ = _Switches
 
 
 def is_available() -> bool:
@@ -31,9 +50,14 @@ def flags(
 ) -> Iterator[None]:
     """Set the switches in the ``with`` block."""
     given = dict(locals())
-    before = {name: globals()[name] for name in given}
-    globals().update(given)
+    before = {name: getattr(_this, name) for name in given}
+    _set(given)
     try:
         yield
     finally:
-        globals().update(before)
+        _set(before)
+
+
+def _set(switches: dict[str, bool | int]) -> None:
+    for name, value in switches.items():
+        setattr(_this, name, value)

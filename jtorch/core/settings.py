@@ -1,7 +1,8 @@
 """Switches of a whole process that scripts set first: threads, determinism, precision of products.
 
-The number of threads is the one in force. jtorch's results are the same in every run and its products are
-computed in full precision, so the other switches are kept and told back, and nothing depends on them.
+The number of threads is the one in force, and products of float32 on a CUDA device are as precise as was
+asked for. jtorch's results are the same in every run and its products on the CPU are computed in full
+precision, so the other switches are kept and told back, and nothing depends on them.
 Source: https://docs.pytorch.org/docs/stable/torch.html#parallelism
 """
 
@@ -13,7 +14,8 @@ from jtorch.core import threads
 
 _PRECISIONS = ("highest", "high", "medium")
 _state: dict[str, Any] = {
-    "interop": False, "deterministic": False, "warn_only": False, "precision": "highest",
+    "interop": False, "deterministic": False, "warn_only": False,
+    "precision": None, "convolutions": True,
 }  # fmt: skip
 
 
@@ -142,11 +144,11 @@ def get_float32_matmul_precision() -> str:
     >>> jtorch.get_float32_matmul_precision()
     'highest'
     """
-    return _state["precision"]
+    return _state["precision"] or "highest"
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allow products of float32 to be less precise: remembered, they never are.
+    """Allow products of float32 on a CUDA device to be less precise: see `allows_tf32`. On the CPU none are.
 
     >>> import jtorch
     >>> jtorch.set_float32_matmul_precision("highest")
@@ -155,7 +157,65 @@ def set_float32_matmul_precision(precision: str) -> None:
     """
     if precision not in _PRECISIONS:
         raise RuntimeError(f"{precision} is not one of 'highest', 'high', 'medium'")
+    _set_precision(precision)
+
+
+class Matmul:
+    """``backends.cuda.matmul``: ``set_float32_matmul_precision`` by other names, and switches that nothing
+    depends on. Its attributes are plain ones, so that a recording knows what it has read."""
+
+    allow_tf32: bool  # whether factors of float32 may be rounded to it
+    fp32_precision: str  # "none" where nobody has asked, "ieee" or "tf32"
+    allow_fp16_reduced_precision_reduction = True
+    allow_bf16_reduced_precision_reduction = True
+    allow_fp16_accumulation = False
+
+    def __init__(self) -> None:
+        self.follow(None)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "allow_tf32":
+            set_float32_matmul_precision("high" if value else "highest")
+        elif name == "fp32_precision":
+            _set_precision(_asked(value))
+        else:
+            super().__setattr__(name, value)
+
+    def follow(self, precision: str | None) -> None:
+        told = {None: "none", "highest": "ieee"}.get(precision, "tf32")
+        vars(self).update(allow_tf32=told == "tf32", fp32_precision=told)
+
+
+MATMUL = Matmul()
+
+
+def _set_precision(precision: str | None) -> None:
     _state["precision"] = precision
+    MATMUL.follow(precision)
+
+
+def _asked(precision: str) -> str | None:
+    """What ``set_float32_matmul_precision`` calls it."""
+    asked = {"none": None, "ieee": "highest", "tf32": "high"}
+    if precision not in asked:
+        if precision == "bf16":  # oneDNN's products on the CPU have it
+            raise RuntimeError("backend 'cuda' does not support precision 'bf16'")
+        raise RuntimeError(f"Unknown precision: {precision}")
+    return asked[precision]
+
+
+def allow_tf32_in_convolutions(allowed: bool) -> None:
+    """``backends.cudnn.allow_tf32``."""
+    _state["convolutions"] = allowed
+
+
+def allows_tf32() -> bool:
+    """Whether products on a CUDA device may round factors of float32 to TF32, 10 bits of fraction for 23.
+
+    Convolutions are products, too, and nobody tells them apart: so it must be asked for for products, and not
+    be refused for convolutions.
+    """
+    return get_float32_matmul_precision() != "highest" and _state["convolutions"]
 
 
 def set_flush_denormal(mode: bool, /) -> bool:

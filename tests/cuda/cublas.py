@@ -20,9 +20,10 @@ _H, _B = np.dtype(np.float16), BFLOAT16
 # which goes with them, as the table of cublasGemmEx in NVIDIA's documentation has it
 _KINDS = {
     (0, 0, 68): (_F, _F), (1, 1, 70): (_D, _D), (2, 2, 68): (_H, _H), (2, 0, 68): (_H, _F),
-    (14, 14, 68): (_B, _B), (14, 0, 68): (_B, _F),
+    (14, 14, 68): (_B, _B), (14, 0, 68): (_B, _F), (0, 0, 77): (_F, _F),
 }  # fmt: skip
 _MODES = {0: False, 16: True}  # CUBLAS_DEFAULT_MATH, and whether sums are kept in the type of computation
+_TF32 = 77  # CUBLAS_COMPUTE_32F_FAST_TF32
 _ALGORITHMS = {-1}  # CUBLAS_GEMM_DEFAULT
 _INVALID, _INTERNAL, _UNSUPPORTED = 7, 14, 15
 
@@ -78,7 +79,8 @@ class FakeBlas:
         wide = _D if dtype is _D else _F
         scalar, whole = (ctypes.c_double if wide is _D else ctypes.c_float), found.whole_sums
         al, be = (scalar.from_address(p).value for p in (alpha, beta))
-        name = f"cuBLAS {m} x {n} x {k} of {dtype} to {made}"
+        seen = "tf32" if compute == _TF32 else dtype
+        name = f"cuBLAS {m} x {n} x {k} of {seen} to {made}"
         self.count += 1
         token = np.frombuffer(self.count.to_bytes(8, "little"), np.uint8)
 
@@ -91,6 +93,8 @@ class FakeBlas:
             for i in range(batch):
                 x = self._matrix(a + dtype.itemsize * sa * i, dtype, m, k, lda, ta).astype(wide)
                 y = self._matrix(b + dtype.itemsize * sb * i, dtype, k, n, ldb, tb).astype(wide)
+                if compute == _TF32:
+                    x, y = _rounded(x), _rounded(y)
                 out = c + made.itemsize * sc * i
                 before = self._matrix(out, made, m, n, ldc, 0).astype(wide) * wide.type(be) if be else 0
                 product = x @ y if whole else _in_parts(x, y, made)
@@ -122,6 +126,13 @@ class FakeBlas:
         for j in range(values.shape[1]):
             line = np.ascontiguousarray(values[:, j])
             self.device.memory.write(at + line.itemsize * leading * j, line.nbytes)[...] = line.view(np.uint8)
+
+
+def _rounded(x: np.ndarray) -> np.ndarray:
+    """float32 to TF32: to the nearest of 10 bits of fraction. NaN and infinities stay."""
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    near = ((bits + np.uint32(1 << 12)) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isfinite(x), near, x)
 
 
 def _in_parts(x: np.ndarray, y: np.ndarray, made: np.dtype) -> np.ndarray:

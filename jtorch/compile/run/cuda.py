@@ -18,6 +18,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from jtorch.compile.codegen.code import Code
 from jtorch.compile.graph.access import layout_of
 from jtorch.compile.plan.plan import Place, Task, Where
@@ -30,6 +32,7 @@ from jtorch.compile.run.runner import Runner, store
 from jtorch.compile.target import Binding
 from jtorch.core.device_array import DeviceArray, address_of
 from jtorch.core.failure import Failure
+from jtorch.core.settings import allows_tf32
 from jtorch.native.cuda.device import Device
 from jtorch.native.cuda.memory import Buffer
 
@@ -76,7 +79,9 @@ class CudaRunner(Runner):
         self.resident = binding.resident
         with device.own():
             self._allocate(allocate or device.allocate)
-        self.graph = CudaGraph(self.steps, device, self.addresses, allocate or device.allocate)
+        multiplied = {step.product.dtype for step in self.steps.all if step.product}
+        self.may_round = np.dtype(np.float32) in multiplied  # factors of products, to TF32
+        self.graph = self._captured(allocate or device.allocate)
         self.compiled = self.graph.compiled
         self.inner = self.steps.codes[1:]
 
@@ -113,10 +118,19 @@ class CudaRunner(Runner):
                     found[place] = max(found.get(place, 0), layout.owner.type.nbytes)
         return found
 
+    def _captured(self, allocate: Callable[[int], Buffer]) -> CudaGraph:
+        return CudaGraph(self.steps, self.device, self.addresses, allocate, self.may_round and allows_tf32())
+
+    def _follow_settings(self) -> None:
+        """What products may round to is a part of the graph, which is captured again where that changed."""
+        if self.may_round and self.graph.tf32 != allows_tf32():
+            self.graph = self._captured(self.device.allocate)
+
     # -- running ---------------------------------------------------------------------------------------------
 
     def run(self, *arguments: Any) -> int:
         with self.alone:
+            self._follow_settings()
             with self.device.own():
                 self._bring(arguments)
             failed = self.graph.run()
@@ -177,6 +191,7 @@ class CudaRunner(Runner):
         (task,) = tasks
         if self.timer is None:
             self.timer = Timer(self.device)
+        self._follow_settings()
         return self.timer.of(self.graph.alone(task))
 
     def flops_of(self, scan: Task) -> int:

@@ -29,11 +29,13 @@ from jtorch.native.cuda.memory import Buffer
 
 class CudaGraph:
     """``addresses``: where the memory of each place lies that is not the arena. ``allocate`` gives memory
-    that a run leaves nothing in for the next one."""
+    that a run leaves nothing in for the next one. ``tf32``: whether its products may round to it."""
 
     def __init__(
-        self, steps: Steps, device: Device, addresses: Mapping[Place, int], allocate: Callable[[int], Buffer]
-    ) -> None:
+        self, steps: Steps, device: Device, addresses: Mapping[Place, int],
+        allocate: Callable[[int], Buffer], tf32: bool,
+    ) -> None:  # fmt: skip
+        self.tf32 = tf32
         self.plan, self.device, self.addresses = steps.plan, device, addresses
         self.compiled = sum(map(load_texts, steps.codes))
         self.launched: list[tuple[str, int]] = []  # (kernel, how many steps) of each batch
@@ -171,7 +173,8 @@ class Parts:
         """What puts a batch into the stream; it loads its kernel now."""
         (step, address), kernels = batch[0], [one.step.kernel for one in batch]
         if step.product:
-            return functools.partial(multiply, step.product, self.device, address, self.whole.copied)
+            copied, tf32 = self.whole.copied, self.whole.tf32
+            return functools.partial(multiply, step.product, self.device, address, copied, tf32)
         handle = self.device.kernel(text_of(step.kernel), entry_of(step.kernel))
         self.whole.launched.append((step.kernel.entry, len(batch)))
         row = self.table.rows[batch[0]]

@@ -157,9 +157,9 @@ def _gemms(product: Product, begins: tuple[int, int, int], add: bool) -> Iterato
     yield Gemm(product.sizes, x, y, out, add, exchanged)
 
 
-def multiply(calls: Calls, device: Device, address: Callable[[Var], int], copied: Buffer) -> None:
+def multiply(calls: Calls, device: Device, address: Callable[[Var], int], copied: Buffer, tf32: bool) -> None:
     """Put a product into the device's stream. ``address`` tells where variables begin; copies of factors go
-    to ``copied``."""
+    to ``copied``; ``tf32``: whether they may be rounded to it."""
     out, nbytes, dtypes = address(calls.out), calls.dtype.itemsize, (calls.dtype, calls.out.dtype)
     if not calls.gemms:
         device.clear(out, calls.out.type.nbytes)
@@ -179,4 +179,4 @@ def multiply(calls: Calls, device: Device, address: Callable[[Var], int], copied
             Factor(base + width * matrix.begin, *matrix.walked, matrix.apart)
             for base, width, matrix in zip(bases, widths, (gemm.x, gemm.y, gemm.out), strict=True)
         ]
-        device.blas.gemm(dtypes, gemm.sizes, factors[0], factors[1], factors[2], gemm.add)
+        device.blas.gemm(dtypes, gemm.sizes, factors[0], factors[1], factors[2], gemm.add, tf32)

@@ -36,6 +36,7 @@ from jtorch.core.device_array import DeviceArray
 from jtorch.core.dtypes import HALVES
 from jtorch.core.environment import Exact
 from jtorch.core.op import Kind
+from jtorch.core.settings import allows_tf32
 
 _log = logging.getLogger("jtorch.device")
 
@@ -251,7 +252,7 @@ class _Launched:
         for placed in self.placed:
             step = placed.step
             if step.product:
-                multiply(step.product, self.device, self._address, self.copied)
+                multiply(step.product, self.device, self._address, self.copied, allows_tf32())
                 continue
             for launch in launches([step.kernel.work]):
                 words = [rows[placed], launch.phase]

@@ -23,9 +23,11 @@ _DEFAULT_ALGORITHM = -1  # CUBLAS_GEMM_DEFAULT
 _WHOLE_SUMS = 16  # CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, beside CUBLAS_DEFAULT_MATH, which is 0
 
 # CUDA_R_32F and CUBLAS_COMPUTE_32F, which rounds no factor to fewer bits; CUDA_R_64F and CUBLAS_COMPUTE_64F;
-# CUDA_R_16F and CUDA_R_16BF
+# CUDA_R_16F and CUDA_R_16BF. CUBLAS_COMPUTE_32F_FAST_TF32 rounds factors to 10 bits of fraction
 _FLOAT32, _FLOAT16 = np.dtype(np.float32), np.dtype(np.float16)
 _KINDS = {_FLOAT32: (0, 68), np.dtype(np.float64): (1, 70), _FLOAT16: (2, 68), BFLOAT16: (14, 68)}
+
+_TF32 = 77
 
 DTYPES = frozenset((d, d) for d in _KINDS) | {(_FLOAT16, _FLOAT32), (BFLOAT16, _FLOAT32)}
 """What ``Blas.gemm`` multiplies, and what it gives."""
@@ -55,17 +57,19 @@ class Blas:
 
     def gemm(
         self, dtypes: tuple[np.dtype, np.dtype], sizes: tuple[int, int, int, int], x: Factor, y: Factor,
-        out: Factor, add: bool,
+        out: Factor, add: bool, tf32: bool = False,
     ) -> None:  # fmt: skip
         """``out = x @ y``, or added to what is there: ``dtypes`` are those of the factors and of the result,
-        ``sizes`` matrices, rows, columns, and terms of each element, in row-major order. cuBLAS counts
-        columns first, so the factors change places."""
+        ``sizes`` matrices, rows, columns, and terms of each element, in row-major order; ``tf32``: whether
+        factors of float32 may be rounded to it. cuBLAS counts columns first, so the factors change
+        places."""
         batch, rows, columns, terms = sizes
         if max(*sizes, x.leading, y.leading, out.leading) >= 1 << 31:
             raise CudaError(f"a product of {sizes}: cuBLAS takes sizes below 2^31")
         (kind, compute), (out_kind, _) = (_KINDS[dtype] for dtype in dtypes)
         scalar = ctypes.c_float if compute == 68 else ctypes.c_double
         one, before = scalar(1.0), scalar(float(add))
+        compute = _TF32 if tf32 and dtypes[0] == _FLOAT32 else compute
         self.cublas.cublasGemmStridedBatchedEx(
             self.handle, int(y.transposed), int(x.transposed), columns, rows, terms, ctypes.byref(one),
             y.address, kind, y.leading, y.apart, x.address, kind, x.leading, x.apart, ctypes.byref(before),
