@@ -115,3 +115,34 @@ def test_gradients_and_loops_of_a_plan_follow(cuda):
     cuda.fake.ran.clear()
     assert jtorch.equal(run(w, xs), exact + 1)
     assert set(products(cuda)) == {"tf32 to float32"}
+
+
+def test_graphs_of_all_sizes_follow(cuda):
+    compiled = jtorch.compile(lambda x, y: x @ y, fullgraph=True)
+    for allowed in (False, True, False):
+        matmul.allow_tf32 = allowed
+        for n in (3, 4, 5, 6, 3, 7):
+            x, y = factors((n, 2), (2, 4))
+            expected = (x + allowed) @ (y + allowed)
+            assert jtorch.equal(compiled(x.cuda(), y.cuda()).cpu(), expected), (allowed, n)
+
+
+def test_an_error_right_after_a_turn_loses_nothing(cuda):
+    w, x = (factor.cuda() for factor in factors((5, 4), (4, 3)))
+    w.requires_grad_()
+    optimizer = jtorch.optim.Adam([w], lr=0.1)
+
+    def step(index):
+        optimizer.zero_grad()
+        (w[index] @ x).sum().backward()
+        optimizer.step()
+
+    compiled = jtorch.compile(step, fullgraph=True)
+    compiled(jtorch.tensor([0, 1]).cuda())
+    before = w.detach().cpu().clone()
+    matmul.allow_tf32 = True
+    with pytest.raises(IndexError):
+        compiled(jtorch.tensor([0, 9]).cuda())
+    assert jtorch.equal(w.detach().cpu(), before)
+    compiled(jtorch.tensor([0, 1]).cuda())
+    assert not jtorch.equal(w.detach().cpu(), before)
