@@ -1,4 +1,5 @@
-"""What scripts ask of, and set on, the libraries under PyTorch: truthful answers, switches without effect.
+"""What scripts ask of, and set on, the libraries under PyTorch: truthful answers, and switches, of which
+those for TF32 have an effect.
 
 Source: https://docs.pytorch.org/docs/stable/backends.html
 """
