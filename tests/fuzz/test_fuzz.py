@@ -46,6 +46,7 @@ def test_programs_give_what_pytorch_gives():
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("whole_heap")
 @pytest.mark.parametrize("block", range(50))
 def test_many_programs(block):
     pairs = ("compiled", "torch") if importlib.util.find_spec("torch") else ("compiled",)
