@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import importlib
 import pickle
 
 import pytest
@@ -87,8 +89,17 @@ def test_switches_are_told_back():
     assert not jtorch.backends.cudnn.deterministic
 
 
+@pytest.fixture
+def tf32():
+    """The switches for it; as a process begins, before and after."""
+    matmul, cudnn = jtorch.backends.cuda.matmul, jtorch.backends.cudnn
+    matmul.fp32_precision = "none"
+    yield matmul, cudnn
+    matmul.fp32_precision, cudnn.allow_tf32 = "none", True
+
+
 @needs_torch
-def test_the_switches_for_tf32_move_together_as_pytorchs():
+def test_the_switches_for_tf32_move_together_as_pytorchs(tf32):
     import torch
 
     def seen(of):
@@ -104,7 +115,6 @@ def test_the_switches_for_tf32_move_together_as_pytorchs():
             of.backends.cuda.matmul.allow_tf32 = allowed
             yield seen(of)
 
-    jtorch.backends.cuda.matmul.fp32_precision = "none"  # as a process begins
     ours, (first, *theirs) = list(set_all(jtorch)), set_all(torch)
     assert ours[1:] == theirs and ours[0] == ("highest", False, "none")
     assert first[:2] == ours[0][:2]  # the third was set, if another test has set any of them
@@ -117,11 +127,34 @@ def test_the_switches_for_tf32_move_together_as_pytorchs():
         for each in (jtorch, torch):
             with pytest.raises(RuntimeError, match=error):
                 each.backends.cuda.matmul.fp32_precision = unknown
-    jtorch.backends.cuda.matmul.fp32_precision = "none"
+    for each in (jtorch, torch):
+        for switches in (each.backends.cuda.matmul, each.backends.cudnn):
+            before = switches.allow_tf32
+            with pytest.raises(RuntimeError, match="set_allow_tf32_cublas expects a bool, but got str"):
+                switches.allow_tf32 = "False"
+            assert switches.allow_tf32 is before
+        with pytest.raises(TypeError):
+            each.backends.cuda.matmul.fp32_precision = None
 
 
-def test_a_recording_knows_the_switches_for_tf32():
-    matmul, cudnn = jtorch.backends.cuda.matmul, jtorch.backends.cudnn
+def test_there_is_one_switch_for_tf32(tf32):
+    """Copies are it, and what is loaded again begins anew, for products, too."""
+    matmul, cudnn = tf32
+    assert copy.copy(matmul) is copy.deepcopy(matmul) is pickle.loads(pickle.dumps(matmul)) is matmul
+    matmul.allow_tf32, cudnn.allow_tf32 = True, False
+    assert not settings.allows_tf32()
+    importlib.reload(cudnn)
+    assert cudnn.allow_tf32 and settings.allows_tf32()
+    for precision, allowed in {"ieee": False, "tf32": True, "none": True}.items():
+        cudnn.fp32_precision = precision
+        assert cudnn.fp32_precision == precision and cudnn.allow_tf32 is settings.allows_tf32() is allowed
+    with pytest.raises(RuntimeError, match="Unknown precision: x"):
+        cudnn.fp32_precision = "x"
+    assert cudnn.fp32_precision == "none"
+
+
+def test_a_recording_knows_the_switches_for_tf32(tf32):
+    matmul, cudnn = tf32
 
     @jtorch.compile
     def asks(x):
@@ -133,7 +166,7 @@ def test_a_recording_knows_the_switches_for_tf32():
             assert asks(jtorch.zeros(1)).item() == expected
             with cudnn.flags(allow_tf32=False):
                 assert asks(jtorch.zeros(1)).item() == expected - 4
-    matmul.fp32_precision = "none"
+    matmul.allow_tf32 = False
 
     def asks_for(x):
         matmul.allow_tf32 = True

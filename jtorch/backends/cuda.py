@@ -9,7 +9,7 @@ from typing import Any
 
 from jtorch.core import settings
 
-matmul: Any = settings.MATMUL
+matmul = settings.MATMUL
 
 
 def is_built() -> bool:

@@ -16,19 +16,23 @@ benchmark = False
 benchmark_limit = 10
 deterministic = False
 allow_tf32 = True
+fp32_precision = "none"  # "ieee" sets ``allow_tf32`` to False, "tf32" and "none" to True
 
 
 class _Switches(ModuleType):
     """This module: products ask for one of its switches."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
         if name == "allow_tf32":
-            settings.allow_tf32_in_convolutions(bool(value))
+            settings.allow_tf32_in_convolutions(value)
+        elif name == "fp32_precision":
+            self.allow_tf32 = settings.asked_precision(value) != "highest"
+        super().__setattr__(name, value)
 
 
 _this = sys.modules[__name__]
 _this.__class__ = _Switches
+settings.allow_tf32_in_convolutions(allow_tf32)  # where this module is loaded again, too
 
 
 def is_available() -> bool:

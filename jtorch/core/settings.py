@@ -175,11 +175,15 @@ class Matmul:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "allow_tf32":
-            set_float32_matmul_precision("high" if value else "highest")
+            set_float32_matmul_precision("high" if is_allowed(value) else "highest")
         elif name == "fp32_precision":
-            _set_precision(_asked(value))
+            _set_precision(asked_precision(value))
         else:
             super().__setattr__(name, value)
+
+    def __reduce__(self) -> str:
+        """There is one, and a copy of it would be another name for the same switch."""
+        return "MATMUL"
 
     def follow(self, precision: str | None) -> None:
         told = {None: "none", "highest": "ieee"}.get(precision, "tf32")
@@ -194,9 +198,11 @@ def _set_precision(precision: str | None) -> None:
     MATMUL.follow(precision)
 
 
-def _asked(precision: str) -> str | None:
-    """What ``set_float32_matmul_precision`` calls it."""
+def asked_precision(precision: str) -> str | None:
+    """What ``set_float32_matmul_precision`` calls an ``fp32_precision``; None for "none"."""
     asked = {"none": None, "ieee": "highest", "tf32": "high"}
+    if not isinstance(precision, str):
+        raise TypeError(f"fp32_precision must be a str, not {type(precision).__name__}")
     if precision not in asked:
         if precision == "bf16":  # oneDNN's products on the CPU have it
             raise RuntimeError("backend 'cuda' does not support precision 'bf16'")
@@ -204,9 +210,16 @@ def _asked(precision: str) -> str | None:
     return asked[precision]
 
 
+def is_allowed(value: object) -> bool:
+    """What a switch for TF32 is set to. Raises PyTorch's RuntimeError for what is no bool."""
+    if not isinstance(value, bool):
+        raise RuntimeError(f"set_allow_tf32_cublas expects a bool, but got {type(value).__name__}")
+    return value
+
+
 def allow_tf32_in_convolutions(allowed: bool) -> None:
     """``backends.cudnn.allow_tf32``."""
-    _state["convolutions"] = allowed
+    _state["convolutions"] = is_allowed(allowed)
 
 
 def allows_tf32() -> bool:

@@ -191,7 +191,6 @@ class CudaRunner(Runner):
         (task,) = tasks
         if self.timer is None:
             self.timer = Timer(self.device)
-        self._follow_settings()
         return self.timer.of(self.graph.alone(task))
 
     def flops_of(self, scan: Task) -> int:

@@ -67,9 +67,10 @@ class Blas:
         if max(*sizes, x.leading, y.leading, out.leading) >= 1 << 31:
             raise CudaError(f"a product of {sizes}: cuBLAS takes sizes below 2^31")
         (kind, compute), (out_kind, _) = (_KINDS[dtype] for dtype in dtypes)
-        scalar = ctypes.c_float if compute == 68 else ctypes.c_double
+        if tf32 and dtypes[0] == _FLOAT32:
+            compute = _TF32
+        scalar = ctypes.c_double if dtypes[0] == np.float64 else ctypes.c_float
         one, before = scalar(1.0), scalar(float(add))
-        compute = _TF32 if tf32 and dtypes[0] == _FLOAT32 else compute
         self.cublas.cublasGemmStridedBatchedEx(
             self.handle, int(y.transposed), int(x.transposed), columns, rows, terms, ctypes.byref(one),
             y.address, kind, y.leading, y.apart, x.address, kind, x.leading, x.apart, ctypes.byref(before),
